@@ -12,7 +12,7 @@ The folders and files, in the order in which data go through them; each may impo
     methods                           which steps make a method, and what places new points by it
     planning                          before a fit: what it will take, and how many neighbours it should have
     model, fitting, integrity         a fitted run; the way of a fit; verify and repair
-    report, plot                      the page of a run, pictures, comparisons of maps
+    report, plot                      the page of a run, comparisons of maps; pictures on Axes of the user's
     estimators, anndata, xarray       what a user calls
     formats, demo, terminal           files, the demo, the command line
 

@@ -278,7 +278,6 @@ def _representation(adata: Any, use_rep: str | None) -> tuple[str, Any]:
 
 
 def _names(adata: Any, where: str) -> list[Any] | None:
-    """The names of the features of a representation."""
     return feature_labels(adata.obsm[where]) if where in adata.obsm else list(adata.var_names)
 
 
@@ -316,7 +315,6 @@ def _distances(adata: Any, neighbors_key: str | None) -> tuple[str, Any]:
 
 
 def _account(model: Any, source: dict[str, Any]) -> dict[str, Any]:
-    """What goes into uns."""
     parameters = {name: value for name, value in model.get_params().items() if name not in PASSING}
     if isinstance(model, KernelIsomap):
         parameters["correction"] = "none" if model.correction is None else model.correction

@@ -21,7 +21,7 @@ from scalemani.embedding.quality import residual_variance, residual_variances
 from scalemani.errors import ScalemaniError, ScalemaniWarning
 from scalemani.formats.outputs import write_coordinates
 from scalemani.kernel.far_rows import RANK_TOLERANCE
-from scalemani.report.drawing import COLOURS, GREY, NEGATIVE, POSITIVE, Figure, new_figure, png
+from scalemani.report.drawing import COLORS, GRAY, NEGATIVE, POSITIVE, Figure, new_figure, png
 from scalemani.report.page import Picture, Section, Table, page
 from scalemani.storage.files import named
 from scalemani.words import aligned as aligned
@@ -76,11 +76,11 @@ def _arc_length(t: F64) -> F64:
 def four_panels(
     train: Floats,
     test: Floats,
-    train_colour: Floats,
-    test_colour: Floats,
+    train_color: Floats,
+    test_color: Floats,
     embeddings: Mapping[str, tuple[Floats, Floats]],
     *,
-    colour_name: str = "",
+    color_name: str = "",
 ) -> Figure:
     """Training points, test points, and two embeddings with the test points in them.
 
@@ -88,28 +88,28 @@ def four_panels(
     first two axes are drawn.
     """
     figure = new_figure(11, 8.2)
-    low, high = float(train_colour.min()), float(train_colour.max())
-    dots: dict[str, Any] = {"cmap": COLOURS, "vmin": low, "vmax": high, "linewidths": 0}
-    for place, (points, colour, name) in enumerate(
-        [(train, train_colour, "training"), (test, test_colour, "test")], start=1
+    low, high = float(train_color.min()), float(train_color.max())
+    dots: dict[str, Any] = {"cmap": COLORS, "vmin": low, "vmax": high, "linewidths": 0}
+    for place, (points, color, name) in enumerate(
+        [(train, train_color, "training"), (test, test_color, "test")], start=1
     ):
         axes: Any = figure.add_subplot(2, 2, place, projection="3d")
-        axes.scatter(points[:, 0], points[:, 1], points[:, 2], c=colour, s=6, **dots)
+        axes.scatter(points[:, 0], points[:, 1], points[:, 2], c=color, s=6, **dots)
         axes.set_title(f"({'ab'[place - 1]}) {len(points):,} {name} points")
         axes.view_init(elev=12, azim=-72)
         axes.set_box_aspect(np.ptp(points, axis=0))
         axes.tick_params(labelsize=7)
     for place, (title, (fitted, projected)) in enumerate(embeddings.items(), start=3):
         flat: Any = figure.add_subplot(2, 2, place)
-        flat.scatter(fitted[:, 0], fitted[:, 1], color=GREY, s=26, linewidths=0, label="training")
-        drawn = flat.scatter(projected[:, 0], projected[:, 1], c=test_colour, s=3, label="test", **dots)
+        flat.scatter(fitted[:, 0], fitted[:, 1], color=GRAY, s=26, linewidths=0, label="training")
+        drawn = flat.scatter(projected[:, 0], projected[:, 1], c=test_color, s=3, label="test", **dots)
         flat.set_title(f"({'abcd'[place - 1]}) {title}: test points projected")
         flat.set_xlabel("axis 1")
         flat.set_ylabel("axis 2")
         flat.set_aspect("equal", adjustable="datalim")
         flat.legend(loc="upper right", fontsize=8, markerscale=1.5)
         if place == 4:
-            figure.colorbar(drawn, ax=figure.axes, shrink=0.6, label=colour_name)
+            figure.colorbar(drawn, ax=figure.axes, shrink=0.6, label=color_name)
     return figure
 
 
@@ -332,7 +332,7 @@ def _n_negative(outcome: Outcome) -> int:
 def _pictures(train: Manifold, test: Manifold, outcomes: dict[str, Outcome]) -> dict[str, Picture]:
     length, test_length, name = train.parameters[:, 0], test.parameters[:, 0], train.names[0]
     coordinates = {title: (o.train, o.test) for title, o in outcomes.items()}
-    figure = four_panels(train.points, test.points, length, test_length, coordinates, colour_name=name)
+    figure = four_panels(train.points, test.points, length, test_length, coordinates, color_name=name)
     constant = outcomes["kernel Isomap"].spectrum["additive_constant"]
     names = {"Isomap": "Isomap: K(0)", "kernel Isomap": f"kernel Isomap: K(c*), c* = {constant:.3f}"}
     values = {names[title]: o.kernel_eigenvalues for title, o in outcomes.items()}

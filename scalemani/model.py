@@ -101,8 +101,8 @@ class Run:
         size = self.store.bytes_without_distances(*(name for step in self.steps for name in step.exported))
         if size > PICKLE_BYTES:
             raise ScalemaniError(
-                f"a model with store=None is pickled whole, but for D, and this one has {size:,} bytes where a pickle "
-                f"carries {PICKLE_BYTES:,}: give fit a store path, which is all that is pickled then"
+                f"a model with store=None is pickled with all that it needs but D: this one has {size:,} bytes, and a "
+                f"pickle carries {PICKLE_BYTES:,} at most; give fit a store path, then only the path is pickled"
             )
         with tempfile.TemporaryDirectory(prefix="scalemani-") as folder:
             model = Path(folder) / "model"
@@ -236,7 +236,6 @@ class Run:
 
     @property
     def _key(self) -> ModelKey:
-        """The key of what places new points."""
         return self._key_of(self.method.projector)
 
     def _key_of(self, maker: str) -> ModelKey:

@@ -18,7 +18,7 @@ from scalemani.planning.scan import Scan
 from scalemani.points.cells import unmasked
 from scalemani.report import charts
 from scalemani.report.comparison import chosen_axes, two_axes
-from scalemani.report.drawing import GREY, MOST_DOTS, Colouring, colour_bar, colouring, legend, new_figure
+from scalemani.report.drawing import GREY, MOST_DOTS, Coloring, color_bar, coloring, legend
 from scalemani.report.maps import MARK, figure_for, legend_of, map_panel
 from scalemani.report.sections import Sample, measured
 from scalemani.steps.records import MethodRecord
@@ -64,28 +64,27 @@ def embedding(
     whole = run_of(model, "plot").embedding()
     kept = np.flatnonzero(np.isfinite(whole).all(axis=1))
     shown = chosen_axes(components, whole.shape[1])
-    colours = None if color is None else _colours(color, len(whole), name).of(kept)
+    colors = None if color is None else _colors(color, len(whole), name).of(kept)
     new = None if points is None else _placed(points, whole.shape[1])
     axes = figure_for(whole[kept][:, list(shown)]).add_subplot() if ax is None else ax
-    map_panel(axes, whole[kept], shown, colours, marks=new)
+    map_panel(axes, whole[kept], shown, colors, marks=new)
     crosses = [(MARK, f"other points ({len(new):,})")] if new is not None else []
     counted = crosses if new is not None and len(new) > MOST_DOTS else []
-    if colours is not None and colours.codes is not None:
-        legend(axes, [*legend_of(colours), *counted], colours.name, [] if counted else crosses)
-    elif colours is not None and len(shown) > 1:
-        colour_bar(axes.figure, axes, colours, colours.name)
-        missing = int(colours.missing.sum())
+    if colors is not None and colors.codes is not None:
+        legend(axes, [*legend_of(colors), *counted], colors.name, [] if counted else crosses)
+    elif colors is not None and len(shown) > 1:
+        color_bar(axes.figure, axes, colors, colors.name)
+        missing = int(colors.missing.sum())
         grey = [(GREY, f"no value ({missing:,})")] if missing else []
         legend(axes, [*grey, *counted], "", [] if counted else crosses, above=True)
-    elif colours is not None and colours.name:
-        axes.set_ylabel(colours.name, parse_math=False)
+    elif colors is not None and colors.name:
+        axes.set_ylabel(colors.name, parse_math=False)
     elif len(shown) > 1:
         legend(axes, counted, "", [] if counted else crosses, above=True)
     return axes
 
 
-def _colours(values: Any, n: int, name: str) -> Colouring:
-    """A value for each training row as colours."""
+def _colors(values: Any, n: int, name: str) -> Coloring:
     if isinstance(values, str):
         raise ScalemaniError(f"color={values!r} is text: give a value for each row, such as frame[{values!r}]")
     named = name or str(getattr(values, "name", None) or "")
@@ -93,17 +92,16 @@ def _colours(values: Any, n: int, name: str) -> Colouring:
     if found.shape != (n,):
         raise ScalemaniError(f"color has the shape {found.shape} and the fit {n:,} rows; give a value for each")
     if found.dtype.kind in "biuf" and str(getattr(values, "dtype", "")) != "category":
-        return colouring(named, found)
+        return coloring(named, found)
     texts = ["" if one is None or str(one) in ("nan", "<NA>", "NaT") else str(one) for one in found.tolist()]
     if found.dtype.kind == "O" and str(getattr(values, "dtype", "")) != "category":  # may be numbers, some missing
         with contextlib.suppress(TypeError, ValueError):
             numbers = [float(one) if text else np.nan for one, text in zip(found.tolist(), texts, strict=True)]
-            return colouring(named, np.array(numbers))
-    return colouring(named, texts)
+            return coloring(named, np.array(numbers))
+    return coloring(named, texts)
 
 
 def _placed(points: Any, p: int) -> F64 | None:
-    """Coordinates of other points that have them."""
     found = np.asarray(points, np.float64)
     if found.ndim != 2 or found.shape[1] != p:
         raise ScalemaniError(
@@ -123,10 +121,8 @@ def spectrum(model: Any, ax: Any = None) -> Any:
     if "eigenvalues" not in s:
         raise ScalemaniError(f"{_method(run)} has no eigenvalues: draw its residual_variance")
     values = s["eigenvalues"]
-    axes = new_figure(charts.chart_width(len(values)), 3.8).add_subplot() if ax is None else ax
     behind = s.get("next_eigenvalue"), s.get("most_negative_eigenvalue")
-    charts.eigenvalue_panel(axes, values, s.get("eigenvalues_unshifted", values), s.get("shift", 0.0), *behind)
-    return axes
+    return charts.eigenvalue_chart(values, s.get("eigenvalues_unshifted", values), s.get("shift", 0.0), *behind, ax=ax)
 
 
 def residual_variance(model: Any, ax: Any = None, *, rows: int | None = None, random_state: int = 0) -> Any:
@@ -136,9 +132,7 @@ def residual_variance(model: Any, ax: Any = None, *, rows: int | None = None, ra
     Raises ScalemaniError: The method keeps no distances, or they are gone.
     """
     _, _, quality = _sampled(model, rows, random_state)
-    axes = new_figure(7.4, 3.8).add_subplot() if ax is None else ax
-    charts.residual_panel(axes, list(quality["residual_variance"]))
-    return axes
+    return charts.residual_chart(list(quality["residual_variance"]), ax)
 
 
 def shepard(model: Any, ax: Any = None, *, rows: int | None = None, random_state: int = 0) -> Any:
@@ -147,11 +141,9 @@ def shepard(model: Any, ax: Any = None, *, rows: int | None = None, random_state
     rows, random_state: As for :func:`residual_variance`, whose errors it has.
     """
     run, sample, _ = _sampled(model, rows, random_state)
-    axes = new_figure(7.0, 4.9).add_subplot() if ax is None else ax
     names = "geodesic distance", "distance in the embedding"
     added = run.method.words.compared(run.spectrum).added
-    charts.pairs_panel(axes, *sample.among_fewer().pairs(), *names, added)
-    return axes
+    return charts.pairs_chart(*sample.among_fewer().pairs(), *names, added, ax)
 
 
 def _sampled(model: Any, rows: int | None, seed: int) -> tuple[Run, Sample, Any]:

@@ -11,7 +11,7 @@ from scalemani.errors import ScalemaniError, meant, naming_columns, needed
 from scalemani.estimators import LLE, Isomap, IsometricProjection, KernelIsomap, LaplacianEigenmaps, StressIsomap, load
 from scalemani.estimators.embedder import Embedder
 from scalemani.methods import word_of
-from scalemani.points.labels import feature_labels, is_labelled, labelled_rows
+from scalemani.points.labels import feature_labels, is_labeled, labeled_rows
 
 __all__ = ["isomap", "isometric_projection", "kernel_isomap", "laplacian_eigenmaps", "lle", "stress", "transform"]
 
@@ -95,7 +95,7 @@ def _embed(estimator: Any, da: Any, dim: str | None, parameters: dict[str, Any],
     """All methods: see :func:`isomap`."""
     da = _samples_first(da, dim)
     model = estimator(**parameters).fit(da, labels)
-    found = _labelled(da, model.embedding_, model)
+    found = _labeled(da, model.embedding_, model)
     told = "additive_constant", "correction", "ridge", "reg", "sigma", "alpha", "stress_1", "raw_stress"
     found.attrs = {
         **({"eigenvalues": model.eigenvalues_} if hasattr(model, "eigenvalues_") else {}),
@@ -134,14 +134,14 @@ def transform(model: Any, da: Any, dim: str | None = None) -> Any:
     fitted = model if isinstance(model, Embedder) else load(model)
     da = _samples_first(da, dim)
     with naming_columns(fitted._check_features(feature_labels(da), "da")):
-        return _labelled(da, fitted._run.transform(da, fitted.scheduler), fitted)
+        return _labeled(da, fitted._run.transform(da, fitted.scheduler), fitted)
 
 
 def _samples_first(da: Any, dim: str | None) -> Any:
     """The matrix with samples as rows."""
-    if not is_labelled(da):
+    if not is_labeled(da):
         raise ScalemaniError(f"da is of the type {type(da).__name__}: an xarray DataArray is needed")
-    labelled_rows(da, "da")  # refuses what has other than two dimensions
+    labeled_rows(da, "da")  # refuses what has other than two dimensions
     if dim is not None and dim not in da.dims:
         what = meant(dim, da.dims, "give one of them")
         raise ScalemaniError(f"dim={dim!r} is not among the dimensions {tuple(da.dims)!r}; {what}")
@@ -160,7 +160,7 @@ def _of_samples(da: Any) -> Any:
     return da.isel({da.dims[1]: slice(0, 1)}).squeeze(da.dims[1], drop=True)
 
 
-def _labelled(da: Any, values: Any, model: Embedder) -> Any:
+def _labeled(da: Any, values: Any, model: Embedder) -> Any:
     xr = needed("xarray", "xarray", "scalemani.xarray")
     coords = _of_samples(da).coords.assign({_COMPONENT: np.arange(1, values.shape[1] + 1)})
     name = word_of(type(model)).removeprefix("kernel-").replace("-", "_")

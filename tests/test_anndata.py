@@ -51,8 +51,8 @@ def test_results_are_those_from_numpy_and_survive_a_file(adata, expected, tmp_pa
         account = back.uns[key]
         assert account["params"]["use_rep"] == rep and account["params"]["n_neighbors"] == 6
         assert (account["params"]["correction"], account["additive_constant"]) == ("none", 0)
-        centred = expected[rep] - expected[rep].mean(axis=0)
-        np.testing.assert_allclose((centred**2).sum(axis=0), account["eigenvalues"])
+        centered = expected[rep] - expected[rep].mean(axis=0)
+        np.testing.assert_allclose((centered**2).sum(axis=0), account["eigenvalues"])
         assert len(account["spectrum"]["share"]) == 2 and account["spectrum"]["knn_recall"] == 1
     assert "store" not in back.uns["isomap"] and back.uns["genes"]["store"] == str(tmp_path / "run.zarr")
 

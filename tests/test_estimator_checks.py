@@ -174,7 +174,9 @@ def test_copies_and_pickles_of_a_model_without_a_store_outlive_it(monkeypatch):
     near, geodesics, spectrum = model.embedding_, model.geodesics([0, 7], stored=False), model.spectrum_
     assert len(text) < 600_000
     monkeypatch.setattr(run, "PICKLE_BYTES", 50_000)
-    with pytest.raises(ScalemaniError, match=r"[\d,]+ bytes where a pickle carries 50,000: give fit a store path"):
+    with pytest.raises(
+        ScalemaniError, match=r"[\d,]+ bytes, and a pickle carries 50,000 at most; give fit a store path"
+    ):
         pickle.dumps(model)
     monkeypatch.undo()
     del model

@@ -15,7 +15,7 @@ import scipy.linalg as sl
 import scipy.sparse as sp
 
 from scalemani import Isomap, KernelIsomap
-from scalemani.kernel.operators import centred
+from scalemani.kernel.operators import centered
 
 CASES = ("scurve200_k8", "sphere150_k7", "gauss120_k5", "iris150_k10")
 COMPONENTS = 3
@@ -101,7 +101,7 @@ def test_the_constant_is_tight(case, fits):
     c = fits(case, "geodesic")[0].additive_constant_
 
     def ends(c):
-        k1, k2 = (-0.5 * centred(centred(a).T) for a in (values["D"], values["D"] ** 2))
+        k1, k2 = (-0.5 * centered(centered(a).T) for a in (values["D"], values["D"] ** 2))
         return sl.eigvalsh(k2 + 2 * c * k1 + c**2 / 2 * (np.eye(n) - 1 / n))[[0, -1]]
 
     low, high = ends(c)

@@ -80,7 +80,7 @@ def main() -> None:
             train.parameters[:, 0],
             test.parameters[:, 0],
             {title: (outcome.train, outcome.test) for title, outcome in outcomes.items()},
-            colour_name=train.names[0],
+            color_name=train.names[0],
         )
         picture = Picture(png(figure), "Training points in grey, projected test points in colour.", name)
         sections.append(Section(name, tables=[Table(headings, rows)], pictures=[picture]))

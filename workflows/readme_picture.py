@@ -22,7 +22,7 @@ from sklearn.decomposition import PCA
 
 from scalemani import Isomap
 from scalemani.demo import Manifold, swiss_roll
-from scalemani.report.drawing import COLOURS, GREY, new_figure, png
+from scalemani.report.drawing import COLORS, GRAY, new_figure, png
 
 WIDER = np.array([1.0, 1.7, 1.0])  # the sheet is wider than a common roll's, so that no side shows its spiral
 GOOD = 0.99
@@ -41,18 +41,18 @@ def read_from(map_of_fit: Any, sheet_of_fit: Any, map_of_new: Any, sheet_of_new:
     return min(float(np.corrcoef(found[:, i], sheet_of_new[:, i])[0, 1]) for i in (0, 1))
 
 
-def draw(points: Any, colour: Any, maps: dict[str, tuple[Any, Any, Any]]) -> Any:
+def draw(points: Any, color: Any, maps: dict[str, tuple[Any, Any, Any]]) -> Any:
     figure = new_figure(11.0, 3.3)
     space: Any = figure.add_subplot(1, 3, 1, projection="3d")
-    space.scatter(*points.T, c=colour, s=6, cmap=COLOURS, linewidths=0, depthshade=False)
+    space.scatter(*points.T, c=color, s=6, cmap=COLORS, linewidths=0, depthshade=False)
     space.view_init(elev=10, azim=-78)
     space.set_box_aspect(np.ptp(points, axis=0), zoom=1.3)
     space.set_axis_off()
     space.set_title(f"The data: {len(points):,} points\nof a rolled-up sheet", fontsize=11)
-    for place, (title, (fitted, placed, colours)) in enumerate(maps.items(), start=2):
+    for place, (title, (fitted, placed, colors)) in enumerate(maps.items(), start=2):
         flat: Any = figure.add_subplot(1, 3, place)
-        flat.scatter(*fitted.T, color=GREY, s=14, linewidths=0)
-        flat.scatter(*placed.T, c=colours, s=2.5, cmap=COLOURS, linewidths=0)
+        flat.scatter(*fitted.T, color=GRAY, s=14, linewidths=0)
+        flat.scatter(*placed.T, c=colors, s=2.5, cmap=COLORS, linewidths=0)
         flat.set_aspect("equal", adjustable="datalim")
         flat.set_xlabel("axis 1")
         flat.set_ylabel("axis 2")

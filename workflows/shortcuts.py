@@ -153,9 +153,9 @@ def offered(seed: int, small: bool) -> Iterator[Cloud]:
         far = lambda i, j, around=around: np.abs((around[i] - around[j] + np.pi) % (2 * np.pi) - np.pi) > 2.6  # noqa: E731
         yield Cloud(f"torus, {many} planted", points, k, far, None, planted(rng, n, many, far))
     for n, many, k in ((1000, 1, 8), (1500, 2, 8), (2000, 3, 10)):
-        points, centre = bumps(rng, n)
-        far = lambda i, j, c=centre: np.linalg.norm(c[i] - c[j], axis=-1) > 0.75 * np.ptp(c[:, 0]) * np.sqrt(2)  # noqa: E731
-        yield Cloud(f"images of a bump, {many} planted", points, k, far, centre, planted(rng, n, many, far))
+        points, center = bumps(rng, n)
+        far = lambda i, j, c=center: np.linalg.norm(c[i] - c[j], axis=-1) > 0.75 * np.ptp(c[:, 0]) * np.sqrt(2)  # noqa: E731
+        yield Cloud(f"images of a bump, {many} planted", points, k, far, center, planted(rng, n, many, far))
 
 
 def roll(name: str, n: int, noise: float, k: int, seed: int) -> Cloud:
@@ -188,9 +188,9 @@ def circle(share: Any) -> Any:
 
 def bumps(rng: Any, n: int) -> tuple[Any, Any]:
     """Images (n, 400) of one bump, and where it is."""
-    centre, pixel = 3 + 13 * rng.random((n, 2)), np.arange(20)
-    across, up = (np.exp(-((pixel - centre[:, [axis]]) ** 2) / 12.5) for axis in (0, 1))
-    return (across[:, :, None] * up[:, None, :]).reshape(n, -1), centre
+    center, pixel = 3 + 13 * rng.random((n, 2)), np.arange(20)
+    across, up = (np.exp(-((pixel - center[:, [axis]]) ** 2) / 12.5) for axis in (0, 1))
+    return (across[:, :, None] * up[:, None, :]).reshape(n, -1), center
 
 
 def planted(rng: Any, n: int, many: int, far: Any) -> Any:

@@ -49,7 +49,6 @@ class Cluster:
         self._leaving.close()
 
     def _connection(self) -> contextlib.AbstractContextManager[None]:
-        """What is open while the block runs."""
         return contextlib.nullcontext()
 
     @property

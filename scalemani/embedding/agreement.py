@@ -63,12 +63,12 @@ def superposition(target: F64, source: F64, *, scale: bool = True) -> Superposit
     target, source (n, p): The same points in the same order, finite.
     Raises ScalemaniError: All points of one of them lie in one place.
     """
-    centres = [points.mean(axis=0) for points in (target, source)]
+    centers = [points.mean(axis=0) for points in (target, source)]
     sizes = [float(np.ptp(points, axis=0).max(initial=0.0)) for points in (target, source)]
     if not all(sizes):
         raise ScalemaniError("all points of a map lie in one place: nothing says how to turn it")
     there, here = (
-        (points - centre) / size for points, centre, size in zip((target, source), centres, sizes, strict=True)
+        (points - center) / size for points, center, size in zip((target, source), centers, sizes, strict=True)
     )
     left, values, right = np.linalg.svd(blas.product(here.T, there))
     turn = blas.product(left, right)
@@ -77,7 +77,7 @@ def superposition(target: F64, source: F64, *, scale: bool = True) -> Superposit
     used = best if scale else sizes[1] / sizes[0]
     disparity, apart = (float(((there - by * turned) ** 2).sum()) / sums[0] for by in (best, used))
     factor = best * sizes[0] / sizes[1] if scale else 1.0
-    return Superposition(centres[1], turn, centres[0], factor, min(disparity, 1.0), float(np.sqrt(apart)), len(here))
+    return Superposition(centers[1], turn, centers[0], factor, min(disparity, 1.0), float(np.sqrt(apart)), len(here))
 
 
 def shared_neighbors(one: F64, other: F64, numbers: Sequence[int]) -> dict[int, F64]:
@@ -159,7 +159,6 @@ def matched(
 
 
 def _given(rows: Any, sizes: Sequence[int]) -> tuple[I64, I64]:
-    """Two lists of row numbers, checked."""
     if not isinstance(rows, tuple | list) or len(rows) != 2:
         raise ScalemaniError("rows is no pair: give (rows of the one map, rows of the other)")
     here, there = (np.asarray(row_numbers(one, size)) for one, size in zip(rows, sizes, strict=True))
@@ -169,7 +168,6 @@ def _given(rows: Any, sizes: Sequence[int]) -> tuple[I64, I64]:
 
 
 def _places(ids: Sequence[str], name: str) -> dict[str, int]:
-    """The row of each id."""
     found = {one: row for row, one in enumerate(ids)}
     if len(found) < len(ids):
         twice = next(one for row, one in enumerate(ids) if found[one] != row)

@@ -108,7 +108,7 @@ def _mean_of(part: Callable[[slice], Any], n: int, q: int, shift: Any) -> tuple[
     return total / n, float(np.sqrt(squares))
 
 
-def centred_product(rows: Any, mean: F64, columns: F64) -> F64:
+def centered_product(rows: Any, mean: F64, columns: F64) -> F64:
     """(rows - mean) @ columns; CSR rows stay as they are."""
     if issparse(rows):
         return np.asarray(blas.product(rows, columns) - blas.product(mean, columns))
@@ -123,7 +123,7 @@ def _leading(part: Callable[[slice], Any], n: int, q: int, mean: F64, seed: int)
     def forth(columns: F64) -> F64:
         out = np.empty((n, columns.shape[1]))
         for here in panels(n, q):
-            out[here] = centred_product(part(here), mean, columns)
+            out[here] = centered_product(part(here), mean, columns)
         return out
 
     def back(columns: F64) -> F64:
@@ -158,8 +158,8 @@ def contrast(gram: F64) -> float:
 def basis_of_gram(gram: F64) -> Basis:
     """The directions of a kernel matrix (n, n): J gram J = Q Θ Q', eigenvalues of rounding left out; U is Q."""
     mean = gram.mean(axis=0)
-    centred = gram - mean - mean[:, None] + mean.mean()
-    values, vectors = sl.eigh((centred + centred.T) / 2)
+    centered = gram - mean - mean[:, None] + mean.mean()
+    values, vectors = sl.eigh((centered + centered.T) / 2)
     values, vectors = values[::-1], vectors[:, ::-1]
     moduli = float(np.abs(values).sum())
     negative = float(-values[values < 0].sum()) / moduli if moduli else 0.0

@@ -37,9 +37,9 @@ def row_products(rows: Any, mean: F64, columns: F64) -> F64:
     rows (l, q), mean (q,), columns (q, d)
     """
     if issparse(rows):  # SciPy adds a row's entries up one after the other
-        centre = np.zeros((1, columns.shape[1]))
-        _products(mean[None], np.zeros(len(mean)), columns, centre)
-        return np.asarray(blas.product(rows.astype(np.float64), columns)) - centre
+        center = np.zeros((1, columns.shape[1]))
+        _products(mean[None], np.zeros(len(mean)), columns, center)
+        return np.asarray(blas.product(rows.astype(np.float64), columns)) - center
     out = np.zeros((len(rows), columns.shape[1]))
     _products(np.ascontiguousarray(rows, np.float64), mean, columns, out)
     return out

@@ -238,10 +238,10 @@ class Resistances:
 # ---- new points --------------------------------------------------------------------------------
 
 
-def _nystrom(weights: F64, neighbours: I64, vectors: F64, less: F64, times: F64) -> F64:
+def _nystrom(weights: F64, neighbors: I64, vectors: F64, less: F64, times: F64) -> F64:
     """Σ a_j v_j / (times Σ a - less), (m, p), a column after another: bits of a row don't depend on its batch."""
     total, found = np.zeros((len(weights), 1)), np.zeros((len(weights), vectors.shape[1]))
-    for near, weight in zip(neighbours.T, weights.T, strict=True):
+    for near, weight in zip(neighbors.T, weights.T, strict=True):
         total += weight[:, None]
         found += weight[:, None] * vectors[near]
     divisor = total * times - less
@@ -249,7 +249,7 @@ def _nystrom(weights: F64, neighbours: I64, vectors: F64, less: F64, times: F64)
     return np.where(defined, found / np.where(defined, divisor, 1.0), np.nan)
 
 
-def place_unnormalised(weights: F64, neighbours: I64, vectors: F64, values: F64) -> F64:
+def place_unnormalized(weights: F64, neighbors: I64, vectors: F64, values: F64) -> F64:
     """Entries of L's vectors at new points, (m, p): Σ a_j v_j / (Σ a - λ).
 
     weights (m, k), neighbours (m, k): Of each new point to its nearest training points, and which these are.
@@ -257,9 +257,9 @@ def place_unnormalised(weights: F64, neighbours: I64, vectors: F64, values: F64)
 
     A row where Σ a <= λ has no such entries, and is NaN.
     """
-    return _nystrom(weights, neighbours, vectors, values, np.ones_like(values))
+    return _nystrom(weights, neighbors, vectors, values, np.ones_like(values))
 
 
-def place_walk(weights: F64, neighbours: I64, vectors: F64, values: F64) -> F64:
+def place_walk(weights: F64, neighbors: I64, vectors: F64, values: F64) -> F64:
     """The same of F, (m, p): Σ a_j F_j / (Σ a (1 - μ)); NaN where no weight is above 0, or μ >= 1."""
-    return _nystrom(weights, neighbours, vectors, np.zeros_like(values), 1 - values)
+    return _nystrom(weights, neighbors, vectors, np.zeros_like(values), 1 - values)

@@ -48,7 +48,6 @@ def continuity(geodesic: ArrayLike, embedding: ArrayLike, rows: ArrayLike, *, n_
 
 
 def _preserved(geodesic: ArrayLike, embedding: ArrayLike, rows: ArrayLike, k: int) -> tuple[float, float]:
-    """Trustworthiness and continuity."""
     points = np.asarray(unmasked(np.asanyarray(embedding), "embedding"), np.float64)
     distances = np.atleast_2d(np.asarray(unmasked(np.asanyarray(geodesic), "geodesic")))
     chosen = np.atleast_1d(np.asarray(rows))
@@ -134,7 +133,7 @@ def residual_variance(geodesic: ArrayLike, embedded: ArrayLike) -> float:
     return max(0.0, 1.0 - float(np.dot(x, y)) ** 2 / scale)
 
 
-def normalised_stress(geodesic: ArrayLike, embedded: ArrayLike, *, scaled: bool = False) -> float:
+def normalized_stress(geodesic: ArrayLike, embedded: ArrayLike, *, scaled: bool = False) -> float:
     """sqrt(Σ (d_geodesic - d_embedded)² / Σ d_geodesic²) over pairs of points.
 
     The root of metric scaling's normalised stress (Borg and Groenen, "Modern Multidimensional Scaling", 2005, section
@@ -147,7 +146,7 @@ def normalised_stress(geodesic: ArrayLike, embedded: ArrayLike, *, scaled: bool 
     -> 0 where all distances are equal; 1 if every embedded one is 0; with `scaled` at most 1.
     Raises ScalemaniError: The shapes differ, or no pair has a finite positive geodesic distance.
 
-    >>> normalised_stress([3.0, 4.0], [3.0, 9.0]), normalised_stress([3.0, 4.0], [6.0, 8.0], scaled=True)
+    >>> normalized_stress([3.0, 4.0], [3.0, 9.0]), normalized_stress([3.0, 4.0], [6.0, 8.0], scaled=True)
     (1.0, 0.0)
     """
     x, y = _pairs(geodesic, embedded)

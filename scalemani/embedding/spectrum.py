@@ -183,12 +183,12 @@ def _remarks(solution: Solution, embedding: Embedding, ratio: float, gap: float 
         found.append((None, empty))
     if ratio > 1:
         if solution.lingoes:
-            what = f"Lingoes' constant s puts equal points sqrt(2s) apart, which is about {two_digits(ratio)} times"
+            what = f"Lingoes' constant s puts points at distance 0 sqrt(2s) apart, about {two_digits(ratio)} times"
         else:
             what = f"the additive constant is about {two_digits(ratio)} times"
         sentence = (
-            f"{what} the median geodesic distance: the embedding shows mostly the shift; look at the shares without "
-            "it, compare a fit with no correction, and check the graph for shortcut edges"
+            f"{what} the median geodesic distance: the map shows mostly this constant; compare a fit without a "
+            "correction, look at the shares without the shift, and check the graph for shortcut edges"
         )
         found.append((AdditiveConstantWarning, sentence))
     floor = embedding.tolerance * max(float(embedding.sizes[0]), 0.0)

@@ -4,7 +4,7 @@ The raw stress of X (n, p) is s(X) = Σ_{i<j} (D_ij - d_ij)², d_ij = |x_i - x_j
 
     G(X)_i = 1/n Σ_j D_ij / d_ij (x_i - x_j)    (0 where d_ij = 0)
 
-never raises it, and its gradient at a centred X is 2 n (X - G(X)). One read of D gives both. :func:`minimise` is
+never raises it, and its gradient at a centred X is 2 n (X - G(X)). One read of D gives both. :func:`minimize` is
 limited-memory BFGS from the matrix I / 2n, so that its first step is Guttman's. Stress is a sum of squared differences:
 ΣD² - 2 ΣDd + Σd² would cancel four digits where it is small. Sums are in float64 whatever D is.
 """
@@ -95,7 +95,7 @@ def share(tile: NDArray[Any], there: F64, here: F64 | None = None) -> tuple[F64,
 
 @dataclass(frozen=True)
 class Minimum:
-    """Where :func:`minimise` ends, in the unit of D.
+    """Where :func:`minimize` ends, in the unit of D.
 
     coordinates (n, p): Centred.
     by_point (n,): Σ_j (D_ij - d_ij)²; they add up to twice the stress.
@@ -136,7 +136,7 @@ class _State:
         return 2 * len(self.X) * (self.X - self.guttman)
 
 
-def minimise(read: Callable[[F64], F64], start: F64, tol: float, most: int = MOST_READS) -> Minimum:
+def minimize(read: Callable[[F64], F64], start: F64, tol: float, most: int = MOST_READS) -> Minimum:
     """Coordinates of least raw stress near a start: L-BFGS by unit steps, Armijo's rule, Guttman's step as the way out.
 
     The start is dilated by ΣDd / Σd² first, which lowers its stress most and takes no read: G does not change with it.
@@ -148,7 +148,7 @@ def minimise(read: Callable[[F64], F64], start: F64, tol: float, most: int = MOS
     most: Reads.
 
     >>> D = np.array([[0.0, 1, 3], [1, 0, 1], [3, 1, 0]])
-    >>> found = minimise(lambda X: share(D, X)[0], np.array([[-1.0], [0.1], [1.0]]), 1e-12)
+    >>> found = minimize(lambda X: share(D, X)[0], np.array([[-1.0], [0.1], [1.0]]), 1e-12)
     >>> round(found.stresses[-1], 9), np.diff(found.coordinates.ravel()).round(6).tolist()
     (0.333333333, [1.333333, 1.333333])
     """

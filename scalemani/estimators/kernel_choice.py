@@ -128,7 +128,6 @@ class KernelChoice(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transformer
         return tags
 
     def _choose(self, X: Any, y: Any) -> Choice:
-        """See :func:`choose_kernel`."""
         combinations, C, folds = self._combinations(), self.C, self.folds
         positive("C", C)
         if not isinstance(folds, Integral) or isinstance(folds, bool) or folds < 2:
@@ -136,17 +135,17 @@ class KernelChoice(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transformer
         blocks = [block for _, block in row_blocks(X)]
         rows: Any = vstack(blocks, format="csr") if issparse(blocks[0]) else np.concatenate(blocks)
         codes, classes = read_some_labels(y)
-        n, labelled = rows.shape[0], np.flatnonzero(codes >= 0)
+        n, labeled = rows.shape[0], np.flatnonzero(codes >= 0)
         if n != len(codes):
             raise ScalemaniError(f"y has {len(codes)} entries and X has {n} rows; give one for each, or None")
-        counts = np.bincount(codes[labelled])
+        counts = np.bincount(codes[labeled])
         if counts.min() < folds:
             raise ScalemaniError(
                 f"class {classes[counts.argmin()]!s:.60} has {counts.min()} labelled rows: folds={folds} needs as many "
                 "in each; give fewer folds, or more labels"
             )
         made = StratifiedKFold(int(folds), shuffle=True, random_state=combinations[0][1]["random_state"])
-        parts = list(made.split(labelled, codes[labelled]))
+        parts = list(made.split(labeled, codes[labeled]))
         fewest, least = n - max(len(test) for _, test in parts), min(one["n_neighbors"] for _, one in combinations)
         if least >= fewest:
             raise ScalemaniError(f"n_neighbors={least}: without a fold there are {fewest} rows; give fewer neighbours")
@@ -154,7 +153,7 @@ class KernelChoice(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transformer
         with reporting(self.progress) as report:
             for done, (name, one) in enumerate(combinations):
                 report("kernels", done, len(combinations))
-                tried.append(_try(rows, codes, labelled, parts, SVC(kernel="linear", C=C), name, one))
+                tried.append(_try(rows, codes, labeled, parts, SVC(kernel="linear", C=C), name, one))
             report("kernels", len(combinations), len(combinations))
         good = [one for one in tried if one.failure is None]
         if not good:
@@ -227,27 +226,27 @@ def _named(own: Mapping[str, Any]) -> str:
 
 
 def _try(
-    rows: Any, codes: I64, labelled: I64, parts: Sequence[Any], svm: Any, name: str, parameters: dict[str, Any]
+    rows: Any, codes: I64, labeled: I64, parts: Sequence[Any], svm: Any, name: str, parameters: dict[str, Any]
 ) -> Tried:
     """One kernel with one number of neighbours."""
-    known, wrong = codes[labelled], np.empty(len(labelled), bool)
+    known, wrong = codes[labeled], np.empty(len(labeled), bool)
     tried = {"name": name, "n_neighbors": parameters["n_neighbors"], "parameters": parameters}
     with keeping_warnings() as said:
         try:
             model = LLE(**parameters).fit(rows)
             plane, warned = model.embedding_, tuple(sentence for sentence, _ in said)
             for train, test in parts:
-                others = np.setdiff1d(np.arange(len(codes)), labelled[test])
+                others = np.setdiff1d(np.arange(len(codes)), labeled[test])
                 model = LLE(**parameters).fit(rows[others])
-                svm.fit(model.embedding_[np.searchsorted(others, labelled[train])], known[train])
-                wrong[test] = svm.predict(model.transform(rows[labelled[test]])) != known[test]
+                svm.fit(model.embedding_[np.searchsorted(others, labeled[train])], known[train])
+                wrong[test] = svm.predict(model.transform(rows[labeled[test]])) != known[test]
         except (ScalemaniError, SolverError) as error:
             return Tried(**tried, failure=str(error))
-    alone = (cross_val_predict(svm, plane[labelled], known, cv=parts) != known).mean()
-    svm.fit(plane[labelled], known)
+    alone = (cross_val_predict(svm, plane[labeled], known, cv=parts) != known).mean()
+    svm.fit(plane[labeled], known)
     return Tried(
         **tried,
-        training=float((svm.predict(plane[labelled]) != known).mean()),
+        training=float((svm.predict(plane[labeled]) != known).mean()),
         alone=float(alone),
         held_out=float(wrong.mean()),
         plane=plane,

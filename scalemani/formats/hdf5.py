@@ -337,7 +337,6 @@ def _matrices(file: Any) -> list[str]:
 
 
 def _choice(path: Path, found: list[str]) -> str:
-    """What a file holds, for a message."""
     if not found:
         return "holds no matrix of numbers"
     return f"holds {short_list(found)}; give one of them, as in {path}::{found[0]}"

@@ -151,7 +151,6 @@ def check_picture(spec: str, *, overwrite: bool = False) -> Path:
 
 
 def _check_file(spec: str, kinds: Sequence[str], said: str, *, overwrite: bool) -> Path:
-    """The path of a file to be written."""
     path = _named(spec, kinds, said)
     _check_place(path)
     if path.is_dir():

@@ -83,7 +83,7 @@ def _relax(
         def store(value: Any, vertex: Any) -> None:
             builder.store(value, builder.gep(lines, [vertex])).align = LINE
 
-        def neighbour(e: Any) -> Any:
+        def neighbor(e: Any) -> Any:
             return builder.sext(builder.load(builder.gep(pointers[1], [e])), i64)
 
         def beyond(start: Any, e: Any) -> Any:
@@ -99,13 +99,13 @@ def _relax(
         step = ir.Constant(i64, 1)
         pulled = cgutils.alloca_once_value(builder, load(v))
         with cgutils.for_range_slice(builder, low, high, step, inc=True) as (e, _):
-            through = beyond(load(neighbour(e)), e)
+            through = beyond(load(neighbor(e)), e)
             builder.store(builder.call(minimum, [through, builder.load(pulled)]), pulled)
         here = builder.load(pulled)
         store(here, v)
         back = cgutils.alloca_once_value(builder, none)
         with cgutils.for_range_slice(builder, low, high, step, inc=True) as (e, _):
-            u = neighbour(e)
+            u = neighbor(e)
             old = load(u)
             least = builder.call(minimum, [beyond(here, e), old])
             store(least, u)

@@ -31,7 +31,7 @@ from scalemani.aliases import F32, F64, I64
 from scalemani.geodesics.batches import paths_bytes, workspace_bytes
 from scalemani.geodesics.flows import Flows, flows_bytes, path_flows, path_tree
 from scalemani.geodesics.paths import geodesic_rows
-from scalemani.geodesics.ways import Neighbourhoods, Pairs
+from scalemani.geodesics.ways import Neighborhoods, Pairs
 from scalemani.graph.edges import row_numbers
 
 SOURCES, FOLLOWED = 64, 32  # sampled vertices, and those of them whose paths are followed
@@ -97,7 +97,7 @@ class _Finder:
     """A graph from which edges are taken: `out` has them by their ends, the lower first, with length and flow."""
 
     def __init__(self, graph: sp.csr_array, sources: I64, rows: F32, exempt: I64 | None) -> None:
-        self.places, self.sources, self.first = Neighbourhoods(graph), sources, rows
+        self.places, self.sources, self.first = Neighborhoods(graph), sources, rows
         self.degree = len(graph.indices) / graph.shape[0]
         self.exempt = {(int(min(pair)), int(max(pair))) for pair in ([] if exempt is None else exempt)}
         self.out: dict[tuple[int, int], tuple[float, float]] = {}
@@ -197,8 +197,8 @@ class _Finder:
 
         path: Vertices, with how far each is from that end.
         """
-        for centre, gap in path:
-            ball, radius = self.places.nearest([centre], np.inf, many)
+        for center, gap in path:
+            ball, radius = self.places.nearest([center], np.inf, many)
             if gap + length / 2 >= radius:
                 break
         return ball, gap + radius

@@ -17,7 +17,7 @@ from scalemani.geodesics.heap import next_settled, push
 Pairs = list[tuple[int, int]]  # a vertex, and an entry of its row
 
 
-class Neighbourhoods:
+class Neighborhoods:
     """A graph whose edges may be taken out and put back, with the scratch that its kernels need.
 
     weights (entries,): Lengths, float32; inf where an edge is out.

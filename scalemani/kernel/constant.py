@@ -44,7 +44,7 @@ from scalemani.errors import ConvergenceWarning, SolverError, warn
 from scalemani.kernel import blas
 from scalemani.kernel.eigensolver import Combination, RitzPairs, block_rayleigh_ritz, first_block, start_block
 from scalemani.kernel.far_rows import RANK_TOLERANCE
-from scalemani.kernel.operators import Kernels, centred
+from scalemani.kernel.operators import Kernels, centered
 
 DEFINITE = ("cailliez", "lingoes")  # whose kernels have no negative eigenvalue: found at the low end of the spectrum
 
@@ -68,7 +68,7 @@ class CailliezOperator(LinearOperator):  # type: ignore[misc]
         n = self.kernels.shape[0]
         x, y = vectors[:n], vectors[n:]
         k1y, k2y = self.kernels.products(y)
-        return np.vstack([2 * k2y, -centred(x) - 4 * k1y])
+        return np.vstack([2 * k2y, -centered(x) - 4 * k1y])
 
 
 def projected_constant(k1: F64, k2: F64, start: float = 0.0, tolerance: float = RANK_TOLERANCE) -> float:
@@ -122,7 +122,7 @@ def power_constant(kernels: Kernels, *, tol: float = 1e-6, seed: int = 0, most_r
     sigma = 1.01 * 4 * max(float(top.values[0]), 0.0)
     limit = most_reads or READS_OF_METHODS["power"]
     rng = np.random.default_rng(seed)
-    v = centred(rng.standard_normal((n, 1)))
+    v = centered(rng.standard_normal((n, 1)))
     z = np.vstack([np.zeros_like(v), v])
     z /= np.linalg.norm(z)
     residual = np.inf
@@ -150,7 +150,7 @@ def arnoldi_constant(kernels: Kernels, *, tol: float = 1e-6, seed: int = 0, most
     if 2 * n < 8:
         raise SolverError(f"Arnoldi needs 4 or more points and got {n}; use constant_solver='ritz'")
     rng = np.random.default_rng(seed)
-    start = np.vstack([np.zeros((n, 1)), centred(rng.standard_normal((n, 1)))]).ravel()
+    start = np.vstack([np.zeros((n, 1)), centered(rng.standard_normal((n, 1)))]).ravel()
     limit = most_reads or READS_OF_METHODS["arnoldi"]
     try:
         _, vectors = eigs(
@@ -168,7 +168,7 @@ def arnoldi_constant(kernels: Kernels, *, tol: float = 1e-6, seed: int = 0, most
 
 def _constant_of(v: F64, kernels: Kernels) -> float:
     """c(v) of one vector, or 0 where v puts no bound: one read of D."""
-    unit = centred(v)
+    unit = centered(v)
     unit = unit / np.linalg.norm(unit)
     a, b = (float(blas.product(unit[:, 0], image[:, 0])) for image in kernels.products(unit))
     inside = 4 * a * a - 2 * b

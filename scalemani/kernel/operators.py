@@ -3,7 +3,7 @@
 B(A) = -1/2 J A J with J = I - 11'/n. Nothing of size n x n is formed: one read of D multiplies a block of vectors by D
 and by D∘D together, and centring is applied to the vectors. Every constant shares these two operators:
 K(c) = K2 + 2c K1 + (c²/2) J is the kernel of the distances d + c off the diagonal (Cailliez 1983; Choi & Choi 2004,
-whose equation 4 prints K(D̃²) where K(D²) is meant). :class:`CentredKernels` works on a run's tiles,
+whose equation 4 prints K(D̃²) where K(D²) is meant). :class:`CenteredKernels` works on a run's tiles,
 :class:`DenseKernels` on a matrix in memory; the solvers can't tell them apart.
 
 The first read of D takes, from the same tiles as the products, what the account and the projection need. It is made
@@ -88,7 +88,7 @@ class DistanceSums:
         return (self.row_sums_squared + 2 * constant * self.row_sums + 2 * nugget * (self.n - 1)) / self.n
 
 
-def centred(columns: F64) -> F64:
+def centered(columns: F64) -> F64:
     """J A by rows: every column less its mean.
 
     >>> centred(np.array([[1.0], [3.0]])).ravel().tolist()
@@ -105,22 +105,22 @@ def usual_precision(n: int) -> str:
 
 def images_of(found: F64, m: int) -> tuple[F64, F64]:
     """K1 V and K2 V from the first 2 m columns, D J V and (D∘D) J V."""
-    return -0.5 * centred(found[:, :m]), -0.5 * centred(found[:, m : 2 * m])
+    return -0.5 * centered(found[:, :m]), -0.5 * centered(found[:, m : 2 * m])
 
 
 def first_reader(block: F64, precision: str | None = None) -> Reader:
     """What the first read of D takes of each tile for a block (n, m); its 2 m + 5 columns are a :class:`FirstRead`'s.
 
     block (n, m)
-    precision ({"float32", "float64"}): Of the products; see :class:`scalemani.kernel.operators.CentredKernels`.
+    precision ({"float32", "float64"}): Of the products; see :class:`scalemani.kernel.operators.CenteredKernels`.
     """
-    operand = centred(block).astype(precision or usual_precision(len(block)))
+    operand = centered(block).astype(precision or usual_precision(len(block)))
     return Reader(_products_and_sums, operand, 2 * block.shape[1] + SUMS, maxima=1)
 
 
 def later_reader(vectors: F64, precision: str | None = None) -> Reader:
     """What every other read takes: for a block (n, m) 2 m columns, D V and (D∘D) V of the centred vectors."""
-    operand = centred(vectors).astype(precision or usual_precision(len(vectors)))
+    operand = centered(vectors).astype(precision or usual_precision(len(vectors)))
     return Reader(_products, operand, 2 * vectors.shape[1])
 
 
@@ -203,7 +203,7 @@ def _products_and_sums(tile: F32, there: NDArray[Any], here: NDArray[Any] | None
     return ours, theirs
 
 
-class CentredKernels:
+class CenteredKernels:
     """K1 and K2 over the tiles of a run.
 
     store: With every tile row finished.
@@ -370,8 +370,8 @@ class DenseKernels:
     def products(self, vectors: F64, precision: str | None = None) -> tuple[F64, F64]:
         """K1 V and K2 V, in float64; counted as one read of D."""
         self.n_reads += 1
-        operand = self._reflected(centred(vectors))
-        first, second = (-0.5 * centred(self._reflected(blas.product(scaled, operand))) for scaled in self._scaled)
+        operand = self._reflected(centered(vectors))
+        first, second = (-0.5 * centered(self._reflected(blas.product(scaled, operand))) for scaled in self._scaled)
         return first, second
 
     def on_points(self, vectors: F64) -> F64:
@@ -380,7 +380,7 @@ class DenseKernels:
         return (self._roots[:, None] * self._reflected(columns)).reshape(vectors.shape)
 
 
-Kernels: TypeAlias = CentredKernels | DenseKernels  # what the solvers see
+Kernels: TypeAlias = CenteredKernels | DenseKernels  # what the solvers see
 
 
 def kernels_bytes(m: int) -> int:

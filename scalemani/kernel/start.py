@@ -52,7 +52,7 @@ def nystrom_block(rows: F32, vertices: I64, width: int, n_top: int, correction: 
     m, n = rows.shape
     square = rows[:, vertices].astype(np.float64)
     square = (square + square.T) / 2
-    k1, k2 = (centred_kernel(square) * (n / m), centred_kernel(square**2) * (n / m))
+    k1, k2 = (centered_kernel(square) * (n / m), centered_kernel(square**2) * (n / m))
     c = 0.0
     if correction == "cailliez":
         c = projected_constant(k1, k2)
@@ -76,7 +76,7 @@ def nystrom_block(rows: F32, vertices: I64, width: int, n_top: int, correction: 
     return orthonormal(block)
 
 
-def centred_kernel(a: F64) -> F64:
+def centered_kernel(a: F64) -> F64:
     """-1/2 J A J."""
     means = a.mean(axis=0)
     return np.asarray(-0.5 * (a - means - means[:, None] + means.mean()))

@@ -3,7 +3,7 @@
 Shares, traces and bounds are those of :mod:`scalemani.embedding.spectrum`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,6 @@ import numpy as np
 from scalemani.embedding.spectrum import LEAST_GAP, much_negative, of_sizes, side, sides
 from scalemani.kernel.constant import DEFINITE
 from scalemani.methods.words import (
-    CHOSEN,
     Account,
     Chart,
     Compared,
@@ -36,13 +35,21 @@ _SHARES = (
     (
         "share_unshifted",
         "unshifted",
-        "the same without what the correction adds, over the trace without it; as negative "
-        "eigenvalues lessen the trace, these may add up to more than 100 %",
+        "the same before the correction; negative eigenvalues make that trace smaller, so these shares may add up to "
+        "more than 100 %",
     ),
     ("share_of_squares", "of squares", "the eigenvalue's square over the sum of all squares"),
-    ("relative_eig", "Relative_eig", "as ape's pcoa: the uncorrected eigenvalue over their sum"),
-    ("rel_corr_eig", "Rel_corr_eig", "as ape's pcoa: over the sum after a correction that leaves none negative"),
-    ("broken_stick", "Broken_stick", "as ape's pcoa: the piece of a stick that is broken at random"),
+    ("relative_eig", "Relative_eig", "as in ape's pcoa: eigenvalue over sum, without a correction"),
+    (
+        "rel_corr_eig",
+        "Rel_corr_eig",
+        "as in ape's pcoa: eigenvalue over sum, after a correction that leaves none negative",
+    ),
+    (
+        "broken_stick",
+        "Broken_stick",
+        "as in ape's pcoa: the mean piece of a stick that is broken at random",
+    ),
 )
 
 
@@ -57,17 +64,11 @@ _FACTS = {
     "gof": "GOF of R's cmdscale",
     "reconstruction_error": "reconstruction error of scikit-learn's Isomap",
 }
-_WITHOUT_A_CONSTANT = {  # in a word, and in a sentence
-    "none": (
-        "none",
-        "No correction: distances are embedded as they are. Where no points in flat space have them, some eigenvalues "
-        "are negative and are left out.",
-    ),
-    "flip": (
-        "flip: the moduli of the eigenvalues",
-        "Negative eigenvalues are taken with their sign flipped, and axes are in the order of their size whatever the "
-        "sign: an axis with a negative eigenvalue shows how the distances fail to be those of flat space.",
-    ),
+_WITHOUT_A_CONSTANT = {
+    "none": "No correction: the distances are embedded as they are. If no points in flat space have these distances, "
+    "some eigenvalues are negative. Those are left out.",
+    "flip": "Every eigenvalue counts by its size, whatever its sign, and the axes are in the order of size. An axis "
+    "with a negative eigenvalue shows how the distances differ from those in flat space.",
 }
 _OF_SIZES = {  # where eigenvalues count by their size
     "share": "the eigenvalue's size over the sum of all sizes",
@@ -78,43 +79,28 @@ _OF_SIZES = {  # where eigenvalues count by their size
 class IsomapWords(Words):
     """Of one account, which says itself whether there is a correction and whether there are landmarks."""
 
-    def title(self, s: Account, what: str) -> str:
-        """With the correction and the number of landmarks."""
-        by = f", by {count(s['n_landmarks'], 'landmark')}" if by_landmarks(s) else ""
-        return f"{_TITLES.get(_correction_of(s), 'Kernel Isomap')}: {what}{by}"
+    def form(self, s: Account) -> str:
+        return _TITLES.get(_correction_of(s), "Kernel Isomap")
 
     def notes(self, s: Account) -> list[str]:
-        """What much negative mass means."""
         much = much_negative(s)
         return [f"negative eigenvalues add up to more than a fifth of the trace: {much}"] if much else []
 
-    def plain(self, s: Account) -> list[Row]:
+    def rows(self, s: Account) -> list[Row]:
         """Landmarks, the constant and what it means, and what the axes hold."""
         key, of = "share", "of the variance"
         if s["shift"]:
-            key, of = "share_unshifted", "of the variance, the constant left out"
+            key, of = "share_unshifted", "of the variance without the constant"
         elif of_sizes(s):
             of = "of the sizes of all eigenvalues"
-        edges = (
-            [("edges", "conformal (C-Isomap): lengths have no unit")] if s.get("edge_weights") == "conformal" else []
-        )
+        conformal = s.get("edge_weights") == "conformal"
+        edges = [("edges", "conformal (C-Isomap): lengths have no unit")] if conformal else []
         bound = sides(s, key)[0] if key == "share" else ""
         return [*edges, *super().rows(s), ("constant", _constant(s)), *axis_rows(s[key], of, bound)]
 
     def bounds(self, s: Account) -> dict[str, list[str]]:
-        """Of traces and shares."""
         found = {key: sides(s, key) for key in (*_FACTS, "share", "rel_corr_eig") if s.get(key) is not None}
         return {key: which for key, which in found.items() if any(which)}
-
-    def rows(self, s: Account) -> list[Row]:
-        """Landmarks and correction."""
-        correction = ("correction", _correction(s, number))
-        if not by_landmarks(s):
-            return [correction]
-        chosen = ("landmarks", f"{s['n_landmarks']:,}, {CHOSEN[s['landmark_method']][1]}")
-        reach = s.get("landmark_reach")
-        within = f"no point is farther than {number(reach)} from one"
-        return [chosen, *([] if reach is None else [("reach of the landmarks", within)]), correction]
 
     def notices(self, s: Account, tol: float, *, idle: bool) -> Iterator[Notice]:
         """Of a large constant, of negative eigenvalues, and of axes that are not determined."""
@@ -125,7 +111,7 @@ class IsomapWords(Words):
         """The constant is added to each distance."""
         return Compared(
             added=float(s["additive_constant"]),
-            caption=" On the dashed line are distances with the constant, which is what the correction asks for.",
+            caption=" The dashed line shows distances with the constant added, at which the correction aims.",
             stress="; the constant makes it large" if s["shift"] else "",
             missing=_NOT_KEPT if by_landmarks(s) else Compared.missing,
         )
@@ -143,8 +129,8 @@ class IsomapWords(Words):
             )
         if len(s["eigenvalues"]) > 1:
             unshifted = s["share_unshifted"] if s["shift"] else None
-            caption = "Shares of the axes" + (" and of the pieces of a stick that is broken at random" if stick else "")
-            caption += ", on a log scale; what is 0 or less is not on it."
+            caption = f"Shares of the axes{', and the pieces of a broken stick' if stick else ''}, on a log scale."
+            caption += " Shares of 0 or less are not drawn."
             of = [s["share"], unshifted, None if same else corrected, stick]
             charts.append(Chart("shares", of, caption, "A point for the share of each axis, falling."))
         return Section("", words, pictures=charts)
@@ -152,15 +138,14 @@ class IsomapWords(Words):
     def caution(self, s: Account) -> str:
         """Shares that are mostly the constant say little."""
         how = "judge by the shares without the shift, or by a fit with --correction none"
-        return f"The constant is above the median distance: {how}. " if _mostly_constant(s) else ""
+        return f"The constant is larger than the median distance: {how}. " if _mostly_constant(s) else ""
 
     def sections(self, s: Account) -> Iterator[Section]:
-        """The spectrum and the constant."""
         behind = s.get("next_eigenvalue"), s.get("most_negative_eigenvalue")
-        caption = "Eigenvalues of the kernel matrix; their unit is the square of the distances'."
+        caption = "Eigenvalues of the kernel, in the square of the distances' unit."
         if s["shift"]:
             caption += (
-                " The dashed line without dots is what the correction adds to each: an axis near it shows nothing."
+                " The dashed line without dots is what the correction adds to each. An axis near it shows nothing."
             )
         of = [s["eigenvalues"], s["eigenvalues_unshifted"], s["shift"], *behind]
         chart = Chart("eigenvalues", of, caption, "A bar for the eigenvalue of each axis.")
@@ -185,8 +170,6 @@ class IsomapWords(Words):
         ]
 
 
-# ---- landmarks -------------------------------------------------------------------------------------------------------
-
 _NOT_KEPT = (
     "The geodesic distances were given, and the store has only those to the landmarks: distances between other points "
     "in the map can't be compared with them."
@@ -198,9 +181,9 @@ def _about_the_numbers(s: Account) -> list[str]:
     if not by_landmarks(s):
         return []
     return [
-        f"All numbers here are of the {s['n_vertices']:,} points put where their nearest landmarks are, "
-        f"{s['n_landmarks']:,} places: eigenvalues, trace and constant are on the scale of a fit of all distances, and "
-        "approximate those of it. Points between the landmarks were placed as new points are.",
+        f"These numbers are of all {s['n_vertices']:,} points, each moved to its nearest landmark: "
+        f"{s['n_landmarks']:,} places. So eigenvalues, trace and constant are on the scale of a fit to all distances, "
+        "and approximate it. On the map, points between the landmarks are placed as new points are.",
     ]
 
 
@@ -223,21 +206,9 @@ def _constant(s: Account) -> str:
     means = "the map shows mostly this constant" if ratio > 1 else means
     times = f"{two_digits(ratio)} times the median distance of about {two_digits(s['median_distance'])}"
     if kind == "lingoes":
-        added = f"2 x {plain_number(s['lingoes_constant'])} is added to every squared distance, the square of about"
-        return f"{added} {times}: {means}"
+        added = f"2 x {plain_number(s['lingoes_constant'])} is added to every squared distance"
+        return f"{added}; its root is about {times}: {means}"
     return f"{plain_number(s['additive_constant'])} is added to every distance, about {times}: {means}"
-
-
-def _correction(s: Account, number: Callable[[Any], str]) -> str:
-    """Which correction it is, and how large its constant; `number` sets numbers for the page."""
-    kind = _correction_of(s)
-    if kind in _WITHOUT_A_CONSTANT:
-        return _WITHOUT_A_CONSTANT[kind][0]
-    median = f"about {two_digits(s['constant_over_median'])} times the median distance"
-    if kind == "lingoes":
-        return f"lingoes: constant s = {number(s['lingoes_constant'])}; sqrt(2s) is {median}"
-    at = f"of about {two_digits(s['median_distance'])}"
-    return f"{'given' if kind == 'number' else kind}: constant c = {number(s['additive_constant'])}, {median} {at}"
 
 
 def _meaning(s: Account, key: str, usual: str) -> str:
@@ -260,28 +231,31 @@ def about_the_correction(s: Account) -> list[str]:
 def _correction_in_words(s: Account) -> list[str]:
     kind, shift = _correction_of(s), s["shift"]
     if kind in _WITHOUT_A_CONSTANT:
-        return [_WITHOUT_A_CONSTANT[kind][1]]
+        return [_WITHOUT_A_CONSTANT[kind]]
     if not shift:
         needless = "No constant is needed: up to rounding these are distances of points in flat space."
         asked = "The constant is 0, as it was asked for: distances are embedded as they are."
         return [needless if kind in DEFINITE else asked]
-    flat = "It is the same in every direction and carries nothing of the data: an axis near it is without content."
+    flat = (
+        "This part is the same in every direction and says nothing about the data. An axis whose eigenvalue is hardly "
+        "larger shows nothing."
+    )
     ratio = (
         f"about {two_digits(s['constant_over_median'])} times the median geodesic distance "
         f"(about {two_digits(s['median_distance'])})"
     )
     if s.get("lingoes_constant"):
         return [
-            f"Lingoes' constant is {number(shift)}: twice it is added to every squared distance between different "
-            "points, the least that leaves no negative eigenvalue. Points that were equal would be as far apart as "
-            f"{ratio}.",
-            f"The constant itself is added to each eigenvalue. {flat}",
+            f"Lingoes' constant is {number(shift)}. Twice this number is added to every squared distance between "
+            "different points. It is the smallest that leaves no negative eigenvalue. Two points at distance 0 would "
+            f"then be {ratio} apart.",
+            f"The constant is added to each eigenvalue. {flat}",
         ]
-    given = "the least that leaves no negative eigenvalue" if kind in DEFINITE else "as it was asked for"
+    given = "It is the smallest that leaves no negative eigenvalue." if kind in DEFINITE else "It was asked for."
     return [
         f"The constant is {number(s['additive_constant'])}, {ratio}. It is added to every distance between different "
-        f"points, {given}.",
-        f"Half of its square, {number(shift)}, is thereby added to each eigenvalue. {flat}",
+        f"points. {given}",
+        f"This adds half of its square, {number(shift)}, to each eigenvalue. {flat}",
     ]
 
 
@@ -321,11 +295,11 @@ def _about_the_shift(s: Account) -> Iterator[Notice]:
         yield Notice(
             f"The correction puts points about {two_digits(ratio)} median distances further apart.",
             [
-                "Most of each corrected distance is then the constant, which is the same for all pairs: the map shows "
-                "mostly the constant, and later axes carry little of the data.",
+                "So most of every corrected distance is this constant. It is the same for all pairs: the map shows "
+                "mostly the constant, and later axes say little about the data.",
                 "Compare a fit with --correction none, and look at the shares without the shift. Edges that leap "
-                "across a gap (shortcuts) raise the constant: try fewer neighbours, or --graph mutual. The zigzag "
-                "paths of a sparse graph raise it too: there, try more.",
+                "across a gap (shortcuts) make the constant large: try fewer neighbours, or --graph mutual. So does a "
+                "sparse graph, whose paths zigzag: try more neighbours.",
             ],
         )
     negative, trace = s.get("negative_mass"), s.get("trace_unshifted") or 0.0
@@ -334,8 +308,8 @@ def _about_the_shift(s: Account) -> Iterator[Notice]:
         yield Notice(
             f"Negative eigenvalues add up to {least}{percent(negative / trace)} of the trace.",
             [
-                "No points in flat space have exactly these distances. The axes show the best of the positive part, "
-                "and the negative part is left out." + (f" So much means {much}." if much else ""),
+                "No points in flat space have exactly these distances. The axes show the positive part as well as they "
+                "can; the negative part is left out." + (f" So much means {much}." if much else ""),
             ],
             warning=False,
         )
@@ -348,8 +322,8 @@ def _about_the_pairs(s: Account, tol: float, *, idle: bool) -> Iterator[Notice]:
         yield Notice(
             f"The solver stopped before its tolerance: residual {number(worst, 2)}, asked for {number(tol, 2)}.",
             [
-                "The last axes may be turned a little. A larger --tol says what is good enough; the same fit again "
-                "changes nothing.",
+                "The last axes may be turned a little. The same fit again changes nothing. If this is good enough, "
+                "give a larger --tol.",
             ],
         )
     gap = s.get("gap")
@@ -394,7 +368,6 @@ def _beside(columns: Sequence[tuple[str, Sequence[str]]]) -> Table:
 
 
 def _whole_spectrum(s: Account) -> list[Table]:
-    """What belongs to no axis."""
     trace, rows = s["trace_unshifted"], []
     for key, label in _FACTS.items():
         value = s.get(key)

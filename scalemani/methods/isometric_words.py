@@ -9,7 +9,6 @@ from scalemani.methods.words import (
     Section,
     Table,
     Words,
-    by_landmarks,
     feature_name,
     feature_tables,
 )
@@ -19,16 +18,10 @@ from scalemani.words import count, number, plain_number
 class IsometricWords(Words):
     """Of an isometric projection."""
 
-    def title(self, s: Account, what: str) -> str:
-        """With the kernel, labels and the number of landmarks."""
+    def form(self, s: Account) -> str:
+        """With the kernel, and whether there were labels."""
         kernel = "" if s["kernel"] == "linear" else f", {s['kernel']} kernel"
-        kernel += ", supervised" if s.get("n_classes") else ""
-        by = f", by {count(s['n_landmarks'], 'landmark')}" if by_landmarks(s) else ""
-        return f"Isometric projection{kernel}: {what}{by}"
-
-    def plain(self, s: Account) -> Sequence[Row]:
-        """With the landmarks."""
-        return [*super().rows(s), *self.rows(s)]
+        return f"Isometric projection{kernel}{', supervised' if s.get('n_classes') else ''}"
 
     def rows(self, s: Account) -> Sequence[Row]:
         """What the map is linear in, how many directions that has, and the ridge."""
@@ -38,7 +31,7 @@ class IsometricWords(Words):
             end = ", an end of those tried" if s["ridge"] in (s["left_out"][0][0], s["left_out"][-1][0]) else ""
             chosen = f", chosen by leave-one-out (error {plain_number(error)}{end})"
         of = f"{self._kernel(s)}, {count(s['rank'], 'direction')}"
-        return [("map", f"{of}, ridge {plain_number(s['ridge'])}{chosen}")]
+        return [*super().rows(s), ("map", f"{of}, ridge {plain_number(s['ridge'])}{chosen}")]
 
     def loose(self, s: Account) -> str:
         """The map may be too stiff; with labels it is not made to keep the distances of all."""
@@ -51,21 +44,20 @@ class IsometricWords(Words):
         )
 
     def sections(self, s: Account) -> Iterator[Section]:
-        """A table of the axes."""
         rows = [
             [f"{a}", number(value), number(length)]
             for a, (value, length) in enumerate(zip(s["eigenvalues"], s["lengths"], strict=True), 1)
         ]
         of = "features" if s["kernel"] == "linear" else "kernel values"
-        words = f"Each axis is a weighted sum of the {of}. The length is that of the axis' column of coordinates."
+        words = f"Each axis is a weighted sum of the {of}. Its length is that of its column of coordinates."
         if s.get("n_classes"):
             words += (
-                " With labels the map keeps classes apart, much more than distances within a class: the measures of "
-                "distances above say little of it."
+                " With labels, the map is made to keep classes apart rather than distances within a class: the "
+                "measures of distances above say little about it."
             )
         else:
             words += (
-                " The eigenvalue is the part of the squared geodesic distances that the axis shows; it is never larger "
+                " The eigenvalue says how much of the squared geodesic distances the axis shows. It is never larger "
                 "than that of Isomap's axis."
             )
         yield Section("The linear map", [words], [Table(["axis", "eigenvalue", "length"], rows)])
@@ -83,16 +75,16 @@ def _features_section(s: Account) -> Section:
     """Which features make the axes, with their arrows on the first two."""
     tables = feature_tables(s["features"], {"moves it by": "moves", "weight": "weight"})
     words = [
-        "The ten features that make most of each axis. The second column is how far a row moves along the axis if the "
-        "feature grows by one standard deviation, the third if it grows by one unit."
+        "Each table has the ten features that contribute most to an axis. The second column says how far a row moves "
+        "along the axis if the feature grows by one standard deviation, the third if it grows by one unit."
     ]
     pictures = []
     if len(s["features"]) > 1:
         moved = {feature_name(one): one["on_first_two"] for axis in s["features"][:2] for one in axis}
         both = [[name.removeprefix("feature "), *ends] for name, ends in moved.items()]
         caption = (
-            "Features on the first two axes. An arrow is how far a row moves if that feature grows by one standard "
-            "deviation; features without a name have their number, from 0 on."
+            "Features on the first two axes. An arrow shows how far a row moves if that feature grows by one standard "
+            "deviation. Features without a name are numbered from 0."
         )
         alt = "Arrows for the features that make most of axes 1 and 2."
         pictures.append(Chart("arrows", [both], caption, alt))

@@ -43,7 +43,6 @@ class LaplacianMethod(Method):
     parameters = LaplacianParameters
 
     def steps(self, parameters: Parameters) -> Sequence[Step]:
-        """The graph, and the axes."""
         return NeighborsStep(), GraphStep(), LaplacianAxes()
 
     def measured(self, run: Any, rows: I64) -> Sequence[Section]:

@@ -24,18 +24,19 @@ from scalemani.words import count, number, percent, plain_number, two_digits
 
 REPEATED = 0.9  # of an axis' variance, that polynomials of axis 1 explain: it shows nothing else
 _ABOUT = {
-    "whitened": "Weights W make each point a weighted mean of its neighbours, and on the map the same weights do so "
-    "with the least error. Axes are singular vectors of I − W; the square of a singular value is the eigenvalue, the "
-    "mean squared error on the axis. Axes are all of one length: distances on the map have no unit.",
-    "kernel": "Weights W make each point a weighted mean of its neighbours. Axes are those of kernel PCA with M+, the "
-    "pseudo-inverse of M = (I − W)'(I − W): the variance of an axis is as 1 over its eigenvalue.",
-    "laplacian": "Axes are those of kernel PCA with L+, the pseudo-inverse of the graph's Laplacian: the variance of "
-    "an axis is as 1 over its eigenvalue. Squared distances over all axes would be {}. In an effective resistance each "
-    "edge is a wire that conducts as much as it weighs.",
-    "normalised": "Axes are slow motions of a random walk along the graph's edges: a step lessens each by its "
-    "eigenvalue. Axes are all of one length: distances on the map have no unit.",
-    "diffusion": "Points are near each other on the map if a random walk along the graph's edges spreads alike from "
-    "both. A step leaves of each axis its eigenvalue, and the fit's time that to a power.",
+    "whitened": "Weights W write each point as a weighted mean of its neighbours. On the map, the same weights do so "
+    "with the least error. The axes are singular vectors of I − W. The square of a singular value is the eigenvalue: "
+    "the mean squared error on that axis. All axes have one length, so distances on the map have no unit.",
+    "kernel": "Weights W write each point as a weighted mean of its neighbours. The axes are those of kernel PCA with "
+    "M+, the pseudo-inverse of M = (I − W)'(I − W). The variance of an axis is proportional to 1 over its eigenvalue.",
+    "laplacian": "The axes are those of kernel PCA with L+, the pseudo-inverse of the graph's Laplacian. The variance "
+    "of an axis is proportional to 1 over its eigenvalue. With all axes, squared distances would be {}. For effective "
+    "resistances, each edge is a wire whose conductance is its weight.",
+    "normalised": "The axes are the slowest patterns of a random walk along the graph's edges: a step multiplies each "
+    "by 1 less its eigenvalue. All axes have one length, so distances on the map have no unit.",
+    "diffusion": "Two points are near each other on the map if a random walk along the graph's edges spreads alike "
+    "from both. A step multiplies each axis by its eigenvalue, and the map shows the walk after as many steps as time "
+    "says.",
 }
 _SQUARES = {  # of distances, by the scale
     "resistance": "effective resistances between points",
@@ -49,17 +50,21 @@ class SpectralWords(Words):
 
     matrix: str
 
-    def _by(self, s: Account) -> str:
-        return f", by {count(s['n_landmarks'], 'landmark')}" if by_landmarks(s) else ""
-
-    def facts(self, s: Account) -> list[Row]:
-        """The trace, where it is known; a method adds what the map is of."""
-        error = f" ± {s['trace_error']:.2g}, estimated" if s["trace_error"] else ""
-        return [] if s["trace"] is None else [("trace", f"of {self.matrix}: {s['trace']:.4g}{error}")]
+    def made(self, s: Account) -> list[Row]:
+        """What the map is made of."""
+        return []
 
     def rows(self, s: Account) -> Sequence[Row]:
-        """Landmarks and facts."""
-        return [*super().rows(s), *self.facts(s)]
+        """Also what the axes hold of all there are, where that is known."""
+        trace = s["trace"]
+        shares = [] if trace is None else [1 / value / trace for value in s["eigenvalues"]]
+        off = (s["trace_error"] or 0.0) / (trace or 1.0)
+        return [*super().rows(s), *self.made(s), *axis_rows(shares, "of the variance of all axes", off=off)]
+
+    def of_the_run(self, s: Account) -> list[Row]:
+        """The trace, where it is known."""
+        error = f" ± {s['trace_error']:.2g}, estimated" if s["trace_error"] else ""
+        return [] if s["trace"] is None else [("trace", f"of {self.matrix}: {s['trace']:.4g}{error}")]
 
     def columns(self, s: Account, say: Callable[..., str]) -> list[tuple[str, list[str]]]:
         """What there is of each axis; each share as well as the trace is known."""
@@ -69,13 +74,6 @@ class SpectralWords(Words):
             found.append(("shares", [f"{percent(a)} ± {say(100 * a * off, 2)} %" for a in shares]))
         return found
 
-    def plain(self, s: Account) -> Sequence[Row]:
-        """How the map was made, and what its axes hold of all there are, where that is known."""
-        trace, made = s["trace"], [row for row in self.facts(s) if row[0] not in ("trace", "commute times")]
-        shares = [] if trace is None else [1 / value / trace for value in s["eigenvalues"]]
-        off = (s["trace_error"] or 0.0) / (trace or 1.0)
-        return [*super().rows(s), *made, *axis_rows(shares, "of the variance of all axes", off=off)]
-
     def _gap(self, s: Account) -> str:
         """How far the next eigenvalue is from the last axis'; those of a diffusion fall from 1."""
         start = 0 if s["alpha"] is None else 1
@@ -83,7 +81,7 @@ class SpectralWords(Words):
         if not last > 0:
             return ""
         far = plain_number(following / last) + (" times as far from 1 as" if start else " times")
-        return f"; it is {far} that of axis {len(s['eigenvalues'])}"
+        return f" It is {far} that of axis {len(s['eigenvalues'])}."
 
     def compared(self, s: Account) -> Compared:
         """Distances on the map are not those along the data."""
@@ -106,7 +104,7 @@ class SpectralWords(Words):
         same = np.flatnonzero(left < (1 - REPEATED) * (others**2).sum(axis=0)) + 2 if left.size else left
         if same.size:
             axes = f"Axis {same[0]} repeats" if same.size == 1 else f"Axes {', '.join(map(str, same))} repeat"
-            words = "Long data shows its length on several axes, as a string has overtones. More axes may show more."
+            words = "If the data is much longer than wide, several axes show its length. More axes may show its width."
             yield Notice(f"{axes} axis 1.", [words], warning=False)
 
     def _section(self, s: Account, heading: str, about: str) -> Section:
@@ -114,10 +112,11 @@ class SpectralWords(Words):
         words, columns = [_ABOUT[about].format(_SQUARES.get(s["scale"]))], self.columns(s, number)
         if by_landmarks(s):
             words.append(
-                f"{s['n_landmarks']:,} landmarks span the map: eigenvalues are larger than without, shares unknown."
+                f"The map is solved for {s['n_landmarks']:,} landmarks. So eigenvalues are larger than those of a fit "
+                "without landmarks, and shares are not known."
             )
         if (following := s["next_eigenvalue"]) is not None:
-            words.append(f"The next eigenvalue, {number(following)}, has no axis{self._gap(s)}.")
+            words.append(f"The next eigenvalue, {number(following)}, has no axis.{self._gap(s)}")
         rows = [[f"{a}", *cells] for a, cells in enumerate(zip(*(cells for _, cells in columns), strict=True), 1)]
         table = Table(["axis", *(name.removesuffix("s") for name, _ in columns)], rows)
         return Section(heading, words, [table])
@@ -134,28 +133,24 @@ class LLEWords(SpectralWords):
     matrix = "M+"
 
     def keeps(self, s: Account) -> str:
-        """Weights."""
         return "how each point lies among its neighbours, and no distances"
 
-    def title(self, s: Account, what: str) -> str:
-        """With the kernel and the number of landmarks."""
-        kernel = "" if s["kernel"] is None else f", {_named(s['kernel'])} kernel"
-        return f"Locally linear embedding{kernel}: {what}{self._by(s)}"
+    def form(self, s: Account) -> str:
+        return "Locally linear embedding" + ("" if s["kernel"] is None else f", {_named(s['kernel'])} kernel")
 
-    def facts(self, s: Account) -> list[Row]:
+    def made(self, s: Account) -> list[Row]:
         """How weights were found, and what is left."""
         kernel = "" if s["kernel"] is None else f" in the features of the {_named(s['kernel'])} kernel"
         kernel += "" if s["gamma"] is None else f" (gamma {plain_number(s['gamma'])})"
         weights = ("weights", f"of each point's neighbours{kernel}, ridge {plain_number(s['reg'])}")
         error = f"error {plain_number(sum(s['eigenvalues']))}, the sum of the eigenvalues"
-        return [weights, ("reconstruction", error), *super().facts(s)]
+        return [weights, ("reconstruction", error)]
 
     def columns(self, s: Account, say: Callable[..., str]) -> list[tuple[str, list[str]]]:
         """Singular values of I - W, and their squares."""
         return [("singular values", [say(sqrt(value)) for value in s["eigenvalues"]]), *super().columns(s, say)]
 
     def sections(self, s: Account) -> Iterator[Section]:
-        """What the numbers are."""
         yield self._section(s, "Locally linear embedding", s["scale"])
 
 
@@ -165,28 +160,24 @@ class LaplacianWords(SpectralWords):
     matrix = "L+"
 
     def keeps(self, s: Account) -> str:
-        """Edges."""
         return "neighbours near one another, and no distances along the data"
 
-    def title(self, s: Account, what: str) -> str:
-        """With the form and the number of landmarks."""
+    def form(self, s: Account) -> str:
         form = "Laplacian eigenmaps" if s["alpha"] is None else "Diffusion map"
-        return f"{form}{', normalised' if s['normalized'] else ''}: {what}{self._by(s)}"
+        return f"{form}{', normalised' if s['normalized'] else ''}"
 
-    def facts(self, s: Account) -> list[Row]:
-        """What edges weigh, and what commute times say."""
+    def made(self, s: Account) -> list[Row]:
+        """What edges weigh, and whether the map says more than how many neighbours points have."""
         weights = "1" if s["sigma"] is None else f"exp(-d²/(2 sigma²)), sigma {plain_number(s['sigma'])}"
-        rows, r = [("edges weigh", weights), *super().facts(s)], s["forgotten"]
-        if r is not None:
-            said = f"degrees explain {percent(r * r)} of them (correlation {r:.2f} with 1/deg_i + 1/deg_j)"
-            rows.append(("commute times", said + (": the map says little else" if r > FORGOTTEN else "")))
-        return rows
-
-    def plain(self, s: Account) -> Sequence[Row]:
-        """Also whether the map says more than how many neighbours points have."""
         r = s["forgotten"] or 0.0
-        little = f"numbers of neighbours explain {percent(r * r)} of its distances: it says little else"
-        return [*super().plain(s), *([("the map", little)] if r > FORGOTTEN else [])]
+        little = f"shows little but how many neighbours points have: {percent(r * r)} of its distances are that"
+        return [("edges weigh", weights), *([("the map", little)] if r > FORGOTTEN else [])]
+
+    def of_the_run(self, s: Account) -> list[Row]:
+        if (r := s["forgotten"]) is None:
+            return super().of_the_run(s)
+        said = f"degrees explain {percent(r * r)} of them (correlation {r:.2f} with 1/deg_i + 1/deg_j)"
+        return [*super().of_the_run(s), ("commute times", said)]
 
     def columns(self, s: Account, say: Callable[..., str]) -> list[tuple[str, list[str]]]:
         """Of a diffusion also what eigenvalues come to in its time."""
@@ -194,7 +185,6 @@ class LaplacianWords(SpectralWords):
         return super().columns(s, say) + ([(f"to the power {plain_number(s['time'])}", power)] if power else [])
 
     def sections(self, s: Account) -> Iterator[Section]:
-        """What the numbers are."""
         form, name = ("laplacian", "Laplacian eigenmaps") if s["alpha"] is None else ("diffusion", "Diffusion map")
         yield self._section(s, name, "normalised" if s["normalized"] else form)
 
@@ -202,7 +192,7 @@ class LaplacianWords(SpectralWords):
 def of_resistances(known: F64, on_map: F64, scale: str) -> Section:
     """What there is on the map of squared distances over all axes, by pairs of points."""
     shown = two_digits(100 * float(on_map.sum() / max(known.sum(), 1e-300)))
-    words = f"Squared distances on the map add up to {shown} % of those over all axes, the {_SQUARES[scale]}."
+    words = f"Squared distances on the map add up to {shown} % of those with all axes, which are {_SQUARES[scale]}."
     caption = f"Squared distances of {count(len(known), 'sampled pair')} on the map and over all axes."
     chart = Chart("pairs", [known, on_map, "over all axes", "squared distance on the map"], caption, caption)
     return Section("Commute times", [words], pictures=[chart])

@@ -41,7 +41,6 @@ class StressMethod(IsomapMethod):
         return _started(super().steps_in(store), None if state is None else state.fields.start_points)
 
     def from_graph(self, *, all_vertices: bool) -> Sequence[Step]:
-        """Isomap's, then the least stress."""
         if all_vertices:
             return Start(Stress()), TileDistances(), ClassicalAxes(), Stress()
         return LandmarkDistances(), ClassicalLandmarks(), LandmarkStress(), StressPlacement()

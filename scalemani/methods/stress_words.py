@@ -3,34 +3,20 @@
 from collections.abc import Iterator, Sequence
 
 from scalemani.methods.words import Account, Compared, Row, Section, Table, Words, by_landmarks
-from scalemani.words import count, number, percent, plain_number
+from scalemani.words import number, percent, plain_number
 
 
 class StressWords(Words):
     """Of a map of least stress."""
 
-    def title(self, s: Account, what: str) -> str:
-        """With the number of landmarks."""
-        by = f", by {count(s['n_landmarks'], 'landmark')}" if by_landmarks(s) else ""
-        return f"Isomap by raw stress: {what}{by}"
+    def form(self, s: Account) -> str:
+        return "Isomap by raw stress"
 
-    def plain(self, s: Account) -> Sequence[Row]:
+    def rows(self, s: Account) -> Sequence[Row]:
         """How far distances on the map are off."""
         off = f"distances on the map are off by about {percent(s['stress_1'])} (stress-1), long ones counting most"
         more = "" if s["converged"] else "; the stress was still falling: the same fit goes on"
         return [*super().rows(s), ("kept", off + more)]
-
-    def rows(self, s: Account) -> Sequence[Row]:
-        """Stress-1, and that of the start."""
-        more = "" if s["converged"] else "; it was still falling: the same fit goes on"
-        points = s["start_points"]
-        start = "classical scaling" if points is None else f"a map by {points:,} points"
-        before, after = plain_number(s["stress_1_of_start"]), plain_number(s["stress_1"])
-        of, raw = "landmarks" if by_landmarks(s) else "points", plain_number(s["raw_stress"])
-        return [
-            ("stress-1", f"{after}, from {before} of {start}{more}"),
-            ("raw stress", f"{raw}, the sum of squared differences of distances over all pairs of {of}"),
-        ]
 
     def compared(self, s: Account) -> Compared:
         """The normalised stress of the sampled pairs is what stress-1 is of all."""
@@ -40,12 +26,12 @@ class StressWords(Words):
         """What the numbers are, and how the stress fell."""
         of = "the landmarks" if by_landmarks(s) else "all points"
         words = (
-            "The map has the least sum of squared differences between geodesic distances and its own, over all pairs "
-            f"of {of}: the raw stress. Stress-1 is the root of its share of the sum of squared distances: about the "
-            "share by which distances are off, long ones counting most. 0 is a perfect map. It compares maps of the "
-            "same data; more axes lower it."
+            "Raw stress is the sum of squared differences between geodesic distances and distances on the map, over "
+            f"all pairs of {of}. The map is made to have the least. Stress-1 is the root of raw stress over the sum of "
+            "squared distances: about the share by which distances are off, long ones counting most. 0 is a perfect "
+            "map. Compare maps of the same data by it; more axes lower it."
         )
-        turn = "Axes are in the order of classical scaling's, where it starts, and have no shares of variance."
+        turn = "The search starts from classical scaling. Axes keep its order, and have no shares of variance."
         values, last = s["stress_by_read"], len(s["stress_by_read"])
         shown = sorted({1, 2, 3, 5, 10, 20, 50, 100, 200, 500, last} & set(range(1, last + 1)))
         rows = [["the start, as it was", number(s["stress_1_of_start"])]]
@@ -53,5 +39,13 @@ class StressWords(Words):
         yield Section("Raw stress", [words, turn], [Table(["read of the distances", "stress-1 so far"], rows)])
 
     def of_the_run(self, s: Account) -> Sequence[Row]:
-        """What it took."""
-        return [] if by_landmarks(s) else [("reads of the distances, once written", f"{s['n_passes']}")]
+        """Stress-1, that of the start, and what it took."""
+        points, by = s["start_points"], by_landmarks(s)
+        start = "classical scaling" if points is None else f"a map by {points:,} points"
+        before, after, raw = map(plain_number, (s["stress_1_of_start"], s["stress_1"], s["raw_stress"]))
+        of = "landmarks" if by else "points"
+        return [
+            ("stress-1", f"{after}, from {before} of {start}"),
+            ("raw stress", f"{raw}, the sum of squared differences of distances over all pairs of {of}"),
+            *([] if by else [("reads of the distances, once written", f"{s['n_passes']}")]),
+        ]

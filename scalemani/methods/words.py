@@ -15,11 +15,7 @@ from scalemani.words import count, number, percent, plain_number, two_digits
 
 Account = Mapping[str, Any]
 Row = tuple[str, str]  # a name and what is said
-CHOSEN = {  # how landmarks were chosen, in a word, and in a sentence
-    "maxmin": ("by maxmin", "each the farthest from those before it along the graph"),
-    "random": ("at random", "drawn at random"),
-    "given": ("as given", "given by their rows"),
-}
+CHOSEN = {"maxmin": "by maxmin", "random": "at random", "given": "as given"}  # how landmarks were
 MOST_LEAPS = 20  # edges that have a line of their own
 MOST_AXES = 10  # whose shares a line has
 
@@ -49,8 +45,8 @@ def landmark_rows_of(s: Account) -> list[Row]:
         return []
     m, reach = s["n_landmarks"], s.get("landmark_reach")
     median = f"; the median distance is about {two_digits(s['median_distance'])}" if "median_distance" in s else ""
-    far = f"; no point is farther than {plain_number(reach)} from one, along the graph{median}"
-    return [("landmarks", f"{m:,} {CHOSEN[s['landmark_method']][0]}{'' if reach is None else far}")]
+    far = f"; no point is farther than {plain_number(reach)} from one along the graph{median}"
+    return [("landmarks", f"{m:,} {CHOSEN[s['landmark_method']]}{'' if reach is None else far}")]
 
 
 def axis_rows(shares: Sequence[float | None], of: str, bound: str = "", off: float = 0.0) -> list[Row]:
@@ -69,7 +65,7 @@ def axis_rows(shares: Sequence[float | None], of: str, bound: str = "", off: flo
     said = ", ".join(map(percent, known[:MOST_AXES])) + (", ..." if len(known) > MOST_AXES else "")
     both = f", {percent(sum(known))} together" if len(known) > 1 else ""
     error = f", give or take {two_digits(100 * off)} % of each" if off else ""
-    over = "; more than 100 %, as negative eigenvalues count against it" if sum(known) > 1 else ""
+    over = " (over 100 %, because negative eigenvalues lower the total)" if sum(known) >= 1.005 else ""
     return [("axes hold", f"{bound} {said} {of}{both}{error}{over}".lstrip())]
 
 
@@ -198,7 +194,12 @@ class Words:
 
     def title(self, s: Account, what: str) -> str:
         """Of the page; `what` are its points and axes in words."""
-        return what
+        by = f", by {count(s['n_landmarks'], 'landmark')}" if by_landmarks(s) else ""
+        return ": ".join(part for part in (self.form(s), f"{what}{by}") if part)
+
+    def form(self, s: Account) -> str:
+        """The method and which form of it, as a title begins."""
+        return ""
 
     def keeps(self, s: Account) -> str:
         """What the map keeps."""
@@ -209,16 +210,12 @@ class Words:
         """Sentences that go into the account."""
         return []
 
-    def plain(self, s: Account) -> Sequence[Row]:
-        """What matters to who looks at the map, in words that anyone reads; for the terminal."""
-        return self.rows(s)
-
     def bounds(self, s: Account) -> dict[str, list[str]]:
         """Of numbers that are not exact, by their keys, "at least" or "at most" for each."""
         return {}
 
     def rows(self, s: Account) -> Sequence[Row]:
-        """The same in short, for the head of the page."""
+        """What matters to who looks at the map, in words that anyone reads; for the terminal and the page."""
         return landmark_rows_of(s)
 
     def notices(self, s: Account, tol: float, *, idle: bool) -> Iterator[Notice]:
@@ -256,8 +253,8 @@ class Words:
     def loose(self, s: Account) -> str:
         """What it means where distances in the map follow geodesic ones loosely; "" where it says nothing."""
         return (
-            "Distances in the map follow those along the data loosely. More axes may keep them better; if those bring "
-            "it down slowly, the data has no flat map."
+            "Distances on the map follow those along the data only loosely. More axes may keep them better. If the "
+            "residual variance falls slowly with more axes, the data has no flat map."
         )
 
     def marks(self, store: RunStore) -> tuple[str, I64] | None:

@@ -183,12 +183,12 @@ class DescentRows:
         form, self._search = search.form, search
         self.metric: Any = form.name
         self.keywords: dict[str, Any] = {}
-        self._centre, self._factor = None, 1.0
+        self._center, self._factor = None, 1.0
         if isinstance(form, NormForm):
             names = {1.0: "manhattan", 2.0: "euclidean", float("inf"): "chebyshev"}
             self.metric = names.get(form.p, "minkowski")
             self.keywords = {"p": form.p} if self.metric == "minkowski" else {}
-            self._centre, self._factor = self._middle(search.prepared)
+            self._center, self._factor = self._middle(search.prepared)
         elif isinstance(form, CountForm):
             unpacked = {"bit_hamming": "hamming", "bit_jaccard": "jaccard"}  # the same order of neighbours
             self.metric = unpacked.get(form.name, form.name)
@@ -209,7 +209,7 @@ class DescentRows:
         step = max(1, BLOCK_BYTES // (8 * prepared.width))
         for start in range(0, len(listed), step):
             some: Any = slice(start, start + step) if isinstance(rows, slice) else listed[start : start + step]
-            out[start : start + step] = (prepared.take(some) - self._centre) * self._factor
+            out[start : start + step] = (prepared.take(some) - self._center) * self._factor
         return out
 
     def convert(self, queries: Any) -> Any:
@@ -220,7 +220,7 @@ class DescentRows:
         if not isinstance(form, NormForm):
             return _as_float32(queries)
         ready = prepared.queries(queries)
-        return _as_float32(ready * self._factor if prepared.sparse else (ready - self._centre) * self._factor)
+        return _as_float32(ready * self._factor if prepared.sparse else (ready - self._center) * self._factor)
 
     @staticmethod
     def _middle(prepared: PreparedRows) -> tuple[Any, float]:
@@ -229,8 +229,8 @@ class DescentRows:
         if prepared.sparse:
             size = max(float(np.abs(block.data).max(initial=0.0)) for _, block in prepared.blocks(step))
             return None, _power_of_two(size)
-        centre = prepared.midrange(step)
-        return centre, _power_of_two(max(float(np.abs(block - centre).max()) for _, block in prepared.blocks(step)))
+        center = prepared.midrange(step)
+        return center, _power_of_two(max(float(np.abs(block - center).max()) for _, block in prepared.blocks(step)))
 
 
 def _power_of_two(size: float) -> float:

@@ -137,7 +137,7 @@ class BruteSearch:
         form = prepared.form
         by_product = isinstance(form, NormForm) and form.p == 2 and not prepared.sparse
         # Products are of centred rows: under a large common offset their bounds would let every row through.
-        self._centre: F64 | None = prepared.midrange(self._columns) if by_product else None
+        self._center: F64 | None = prepared.midrange(self._columns) if by_product else None
 
     def nearest(self, queries: Any, k: int, own: I64, limits: F64 | float = np.inf) -> tuple[I64, F64]:
         """The k nearest rows of each prepared query but its own, by (distance, tie_rank).
@@ -194,7 +194,7 @@ class BruteSearch:
     def _bounds(self, queries: Any, columns: Any, start: int, own: I64) -> tuple[F64, F64, bool]:
         """Bounds (q, c) on distances to a block of rows, own rows NaN below and inf above; whether exact."""
         form = self._prepared.form
-        found = form.bounds(queries, columns, self._centre)
+        found = form.bounds(queries, columns, self._center)
         if found is None:
             shape = (queries.shape[0], columns.shape[0])
             at, rows = (index.ravel() for index in np.indices(shape))

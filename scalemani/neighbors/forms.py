@@ -65,7 +65,7 @@ class Form(ABC):
     def pairs(self, a: Any, b: Any) -> F64:
         """Distances between a[i] and b[i], prepared rows (c, d'); shape (c,)."""
 
-    def bounds(self, a: Any, b: Any, centre: F64 | None) -> tuple[F64, F64] | None:
+    def bounds(self, a: Any, b: Any, center: F64 | None) -> tuple[F64, F64] | None:
         """Bounds (q, m), lower and upper, of what ``pairs`` gives for all pairs; None where none is cheap."""
         return None
 
@@ -134,10 +134,10 @@ class NormForm(Form):
             out = top * np.add.reduce(share**self.p, axis=1) ** (1 / self.p)
         return np.asarray(out)
 
-    def bounds(self, a: Any, b: Any, centre: F64 | None) -> tuple[F64, F64] | None:
+    def bounds(self, a: Any, b: Any, center: F64 | None) -> tuple[F64, F64] | None:
         """Bounds from a matrix product (p = 2) or from SciPy's table with its rounding error."""
         if self.p == 2:
-            return self._product_bounds(a, b, centre)
+            return self._product_bounds(a, b, center)
         slack = (4 * a.shape[1] + 64) * EPS
         if self.p > 8 and np.isfinite(self.p):  # powers may overflow there: the largest gap bounds the norm
             table = cdist(a, b, "chebyshev")
@@ -151,7 +151,7 @@ class NormForm(Form):
         low = np.where(np.isfinite(table), table * (1 - slack) - lost, 0.0)  # powers beyond it bound nothing
         return np.maximum(low, 0.0), table * (1 + slack) + lost
 
-    def _product_bounds(self, a: Any, b: Any, centre: F64 | None) -> tuple[F64, F64]:
+    def _product_bounds(self, a: Any, b: Any, center: F64 | None) -> tuple[F64, F64]:
         """|a|² + |b|² - 2 a·b is off by at most (2d + 32) u (|a| + |b|)², u = 2^-53, centring included:
         gamma_d for the product and for the squares, 2u for each centred entry; and the direct sum by gamma_d.
         (|a| + |b|)² <= 2 (|a|² + |b|²) makes the bound separable, and EPS = 2u leaves a factor of two."""
@@ -161,7 +161,7 @@ class NormForm(Form):
             product = np.asarray((a @ b.T).toarray())
         else:
             terms = a.shape[1]
-            a, b = a - centre, b - centre
+            a, b = a - center, b - center
             squares = [np.add.reduce(x * x, axis=1) for x in (a, b)]
             product = a @ b.T
         beta = 2 * (2 * terms + 32) * EPS
@@ -196,12 +196,10 @@ class CountForm(Form):
         return super().prepare(rows)
 
     def pairs(self, a: Any, b: Any) -> F64:
-        """Distances of pairs."""
         both = np.asarray(a.multiply(b).sum(axis=1) if issparse(a) else (a * b).sum(axis=1)).ravel()
         return self._measure(both, _row_counts(a), _row_counts(b), a.shape[1])
 
-    def bounds(self, a: Any, b: Any, centre: F64 | None) -> tuple[F64, F64]:
-        """The distances themselves, twice."""
+    def bounds(self, a: Any, b: Any, center: F64 | None) -> tuple[F64, F64]:
         both = a @ b.T
         both = np.asarray(both.toarray() if issparse(both) else both)
         table = self._measure(both, _row_counts(a)[:, None], _row_counts(b), a.shape[1])
@@ -226,10 +224,9 @@ class PairForm(Form):
         self.has_table = table is not None  # of SciPy's, which gives a shortlist
 
     def pairs(self, a: Any, b: Any) -> F64:
-        """Distances of pairs."""
         return np.asarray(self._function(a, b), dtype=np.float64)
 
-    def bounds(self, a: Any, b: Any, centre: F64 | None) -> tuple[F64, F64] | None:
+    def bounds(self, a: Any, b: Any, center: F64 | None) -> tuple[F64, F64] | None:
         """SciPy's table with its rounding error; where it has no finite value, no bound."""
         if self._table is None:
             return None
@@ -262,7 +259,6 @@ class FunctionForm(Form):
         self._loop = pair_loop(function, self.params, positional)
 
     def pairs(self, a: Any, b: Any) -> F64:
-        """Distances of pairs."""
         out = np.empty(len(a))
         with one_numba_thread() if self._parallel else nullcontext():
             self._loop(a, b, out)
@@ -290,7 +286,7 @@ def make_form(
     metric: Any,
     metric_params: Mapping[str, Any] | None,
     n_features: int,
-    centre: F64 | None = None,
+    center: F64 | None = None,
     non_negative: bool = False,
 ) -> Form:
     """The form of a metric for rows of ``n_features`` columns.
@@ -307,7 +303,7 @@ def make_form(
     params = checked_parameters(name, metric_params, n_features)
     if name == "haversine" and n_features != 2:
         raise ScalemaniError(f"metric='haversine' needs 2 features (latitude, longitude); X has {n_features}")
-    form = _form(name, params, np.zeros(n_features) if centre is None else centre)
+    form = _form(name, params, np.zeros(n_features) if center is None else center)
     form.limit = apart_from(name, n_features, non_negative)
     return form
 
@@ -349,7 +345,7 @@ def _cumulated(rows: F64) -> F64:
     return np.cumsum(_shares(rows), axis=1)
 
 
-def _whitened(inverse: F64, centre: F64) -> Callable[[F64], F64]:
+def _whitened(inverse: F64, center: F64) -> Callable[[F64], F64]:
     values, vectors = np.linalg.eigh((inverse + inverse.T) / 2)
     if values[0] < -1e-8 * max(values[-1], 0.0) or values[-1] <= 0:
         raise ScalemaniError(
@@ -359,7 +355,7 @@ def _whitened(inverse: F64, centre: F64) -> Callable[[F64], F64]:
 
     def prepare(rows: F64) -> F64:
         out = np.zeros_like(rows)
-        shifted = rows - centre
+        shifted = rows - center
         # Not by BLAS, whose bits depend on the number of rows.
         for column, weights in zip(shifted.T, factor, strict=True):
             out += column[:, None] * weights
@@ -472,7 +468,7 @@ _NORMS: dict[str, dict[str, Any]] = {
 }
 
 
-def _form(name: str, params: dict[str, Any], centre: F64) -> Form:
+def _form(name: str, params: dict[str, Any], center: F64) -> Form:
     if name in _COUNTS:
         return CountForm(name, _COUNTS[name], _bits if name.startswith("bit_") else None)
     if name in _PAIRS:
@@ -489,9 +485,9 @@ def _form(name: str, params: dict[str, Any], centre: F64) -> Form:
             weights = 1 / np.sqrt(params["V"])
         else:
             weights = (params["w"] > 0).astype(float) if np.isinf(params["p"]) else params["w"] ** (1 / params["p"])
-        options["prepare"] = lambda rows: (rows - centre) * weights
+        options["prepare"] = lambda rows: (rows - center) * weights
     elif name == "mahalanobis":
-        options["prepare"] = _whitened(params["VI"], centre)
+        options["prepare"] = _whitened(params["VI"], center)
     form = NormForm(name, **options)
     form.hold = name in ("mahalanobis", "spearmanr")
     return form

@@ -98,7 +98,6 @@ class _Walk:
         return self._done[key]
 
     def _parts(self, value: Any, kind: type, named: bool) -> Iterator[bytes]:
-        """What a value is made of."""
         if any(value is one for one in _HIDING):
             raise _refused(f"{value.__name__}(), which may use anything" if callable(value) else "os.environ")
         if named and _installed(kind.__module__) and _found_by_name(value):

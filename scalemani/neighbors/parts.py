@@ -31,7 +31,7 @@ from scalemani.neighbors.prepared import BLOCK_BYTES, PreparedRows, in_order
 from scalemani.points.rows import let_go
 
 MOST_CLUSTERS = 2048
-CENTRE_BYTES = 16 << 20
+CENTER_BYTES = 16 << 20
 _SAMPLED = 16  # rows a centre, of which it becomes the mean
 _ROUNDS = 3
 _TABLE_BYTES = 8 << 20  # of bounds between a block of rows and all centres
@@ -50,12 +50,12 @@ class TriangleBounds:
     reach (C,): Upper bound on the length from each centre to its rows; -inf for a cluster without rows.
     """
 
-    def __init__(self, form: Form, middle: F64 | None, centres: Any) -> None:
+    def __init__(self, form: Form, middle: F64 | None, centers: Any) -> None:
         self._form = NormForm(form.name, form.p) if isinstance(form, NormForm) else form
         self._scale = form.scale if isinstance(form, NormForm) else None
         self.euclidean = isinstance(form, NormForm) and form.p == 2
-        self._middle, self.centres = middle, centres
-        self.reach = np.full(centres.shape[0], -np.inf)
+        self._middle, self.centers = middle, centers
+        self.reach = np.full(centers.shape[0], -np.inf)
         self._doubt = 0.0  # by how much a row's squared length to its own centre may be the larger one
 
     @staticmethod
@@ -67,12 +67,12 @@ class TriangleBounds:
     @property
     def count(self) -> int:
         """Number of clusters, C."""
-        return int(self.centres.shape[0])
+        return int(self.centers.shape[0])
 
     @cached_property
     def between(self) -> tuple[F64, F64]:
         """Bounds (C, C), lower and upper, on the lengths between centres."""
-        return self.table(self.centres, self.centres)
+        return self.table(self.centers, self.centers)
 
     def table(self, a: Any, b: Any) -> tuple[F64, F64]:
         """Bounds (q, c), lower and upper, on the lengths between prepared rows and centres."""
@@ -90,7 +90,7 @@ class TriangleBounds:
 
     def nearest(self, block: Any) -> tuple[Any, F64, float]:
         """The cluster of each prepared row (b,): the nearest centre's; the length to it at most; the doubt in it."""
-        low, high = self.table(block, self.centres)
+        low, high = self.table(block, self.centers)
         clusters = high.argmin(axis=1)
         lengths, doubt = high[np.arange(len(clusters)), clusters], 0.0
         if self.euclidean:
@@ -107,7 +107,7 @@ class TriangleBounds:
     def renumber(self, old: Any) -> None:
         """Number the clusters anew: cluster i is what was ``old[i]``; pieces of one have its bounds."""
         low, high = self.between
-        self.centres, self.reach = self.centres[old], self.reach[old]
+        self.centers, self.reach = self.centers[old], self.reach[old]
         self.between = low[np.ix_(old, old)], high[np.ix_(old, old)]
 
     def apart(self, home: int) -> F64:
@@ -122,7 +122,7 @@ class TriangleBounds:
         centres, wherever the block's rows do. The nearest centre's are the sharpest.
         """
         listed = np.append(np.asarray(clusters, np.int64), home)
-        low, high = self.table(block, self.centres[listed])
+        low, high = self.table(block, self.centers[listed])
         ball = self._lowered(low[:, :-1] - self.reach[listed[:-1]], low[:, :-1])
         if not self.euclidean:
             return np.asarray(ball)
@@ -167,7 +167,7 @@ class Clusters:
 
 def cluster_count(n: int, width: int) -> int:
     """How many clusters of n rows are tried: as many as rows in each, which makes the least of both together."""
-    return int(min(np.sqrt(n), MOST_CLUSTERS, max(2, CENTRE_BYTES // (8 * width))))
+    return int(min(np.sqrt(n), MOST_CLUSTERS, max(2, CENTER_BYTES // (8 * width))))
 
 
 def make_clusters(search: ExactSearch, seed: int, most_rows: int | None = None, least_rows: int = 1) -> Clusters:
@@ -183,7 +183,7 @@ def make_clusters(search: ExactSearch, seed: int, most_rows: int | None = None, 
         return Clusters(np.arange(prepared.count), _sums(runs), None)
     with single_blas_thread():
         count = max(1, min(cluster_count(prepared.count, prepared.width), prepared.count // least_rows))
-        bounds = _centres(prepared, count, np.random.default_rng([abs(int(seed)), 2]))
+        bounds = _centers(prepared, count, np.random.default_rng([abs(int(seed)), 2]))
         home_of = np.empty(prepared.count, np.int64)
         step = _step(prepared, bounds.count)
 
@@ -195,7 +195,7 @@ def make_clusters(search: ExactSearch, seed: int, most_rows: int | None = None, 
             home_of[start : start + step] = homes
             bounds.learn(homes, lengths, doubt)
     sizes = np.bincount(home_of, minlength=bounds.count)
-    sequence = _neighbouring(bounds.between[0], sizes)
+    sequence = _neighboring(bounds.between[0], sizes)
     position = np.empty(bounds.count, np.int64)
     position[sequence] = np.arange(len(sequence))
     order = np.argsort(position[home_of], kind="stable")
@@ -206,13 +206,13 @@ def make_clusters(search: ExactSearch, seed: int, most_rows: int | None = None, 
     return Clusters(order.astype(np.int64, copy=False), _sums(np.concatenate(cut)), bounds)
 
 
-def _centres(prepared: PreparedRows, count: int, rng: np.random.Generator) -> TriangleBounds:
+def _centers(prepared: PreparedRows, count: int, rng: np.random.Generator) -> TriangleBounds:
     """Centres: sampled rows; under the Euclidean norm the means of those nearest to each."""
     rows = rng.choice(prepared.count, min(prepared.count, _SAMPLED * count), replace=False)
-    centres = prepared.take(np.sort(rows[:count]))
-    dense = not issparse(centres)
-    middle = centres.mean(axis=0) if dense else None
-    bounds = TriangleBounds(prepared.form, middle, centres)
+    centers = prepared.take(np.sort(rows[:count]))
+    dense = not issparse(centers)
+    middle = centers.mean(axis=0) if dense else None
+    bounds = TriangleBounds(prepared.form, middle, centers)
     if bounds.euclidean and dense:
         for _ in range(_ROUNDS):
             bounds = TriangleBounds(prepared.form, middle, _means(prepared, np.sort(rows), bounds))
@@ -221,22 +221,22 @@ def _centres(prepared: PreparedRows, count: int, rng: np.random.Generator) -> Tr
 
 def _means(prepared: PreparedRows, rows: I64, bounds: TriangleBounds) -> F64:
     """The mean of the rows nearest to each centre; a centre without rows stays."""
-    sums, counts = np.zeros_like(bounds.centres), np.zeros(bounds.count)
+    sums, counts = np.zeros_like(bounds.centers), np.zeros(bounds.count)
     step = _step(prepared, bounds.count)
     for start in range(0, len(rows), step):
         block = prepared.take(rows[start : start + step])
-        nearest = bounds.table(block, bounds.centres)[1].argmin(axis=1)
+        nearest = bounds.table(block, bounds.centers)[1].argmin(axis=1)
         np.add.at(counts, nearest, 1)
         np.add.at(sums, nearest, block)
     filled = counts > 0
-    return np.asarray(np.where(filled[:, None], sums / np.maximum(counts, 1)[:, None], bounds.centres))
+    return np.asarray(np.where(filled[:, None], sums / np.maximum(counts, 1)[:, None], bounds.centers))
 
 
 def _step(prepared: PreparedRows, count: int) -> int:
     return max(1, min(_TABLE_BYTES // (8 * count), BLOCK_BYTES // (8 * prepared.width)))
 
 
-def _neighbouring(between: F64, sizes: Any) -> I64:
+def _neighboring(between: F64, sizes: Any) -> I64:
     """Clusters with rows, in an order in which near ones are near: halves between two that are far apart, and so on."""
     waiting, sequence = [np.flatnonzero(sizes > 0)], []
     while waiting:

@@ -28,8 +28,7 @@ class _GivenForm(Form):
         """Distances from each row a[i] to row number b[i]."""
         return np.asarray(a[np.arange(len(b)), b])
 
-    def bounds(self, a: Any, b: Any, centre: F64 | None) -> tuple[F64, F64]:
-        """The distances themselves, twice."""
+    def bounds(self, a: Any, b: Any, center: F64 | None) -> tuple[F64, F64]:
         table = np.asarray(a[:, b])
         return table, table
 
@@ -41,7 +40,6 @@ class _GivenRows(PreparedRows):
         super().__init__(matrix, _GivenForm("precomputed"), None)
 
     def take(self, rows: Any) -> Any:
-        """Their numbers."""
         return np.arange(self.count)[rows]
 
     @property

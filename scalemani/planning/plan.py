@@ -232,7 +232,6 @@ def with_seconds(plan: Plan, cluster: Cluster, matrix: Any, spent: Mapping[str, 
 
 
 def _lines(plan: Plan) -> list[str]:
-    """The lines of ``scalemani plan``."""
     needs = {step: step.needs(plan.size, plan.cut) for step in plan.steps}
     scratch = {step.scratch_while: asked.scratch for step, asked in needs.items() if asked.scratch}
     merged, outside = plan.n_rows - plan.n_distinct, plan.n_distinct - plan.n_vertices
@@ -250,10 +249,10 @@ def _lines(plan: Plan) -> list[str]:
         ("memory a process", f"{peak} above its size at the start; {allowed} is allowed"),
         ("disk", f"{bytes_in_words(plan.disk)}, {free} {plan.folder}"),
     ]
-    labelled = [f"{label:<16} {text}" for label, text in lines]
+    labeled = [f"{label:<16} {text}" for label, text in lines]
     at = 1 + [label for label, _ in lines].index("memory a process")
     more = [_row(f"{when}, more", bytes_in_words(held)) for when, held in scratch.items()]
-    return [*labelled[:at], *_memory(plan), *labelled[at:], *more, *_time(plan)]
+    return [*labeled[:at], *_memory(plan), *labeled[at:], *more, *_time(plan)]
 
 
 def _row(title: str, value: str, indent: int = 2) -> str:

@@ -26,13 +26,13 @@ from scalemani.errors import ScalemaniError, unknown
 from scalemani.geodesics.paths import geodesic_rows
 from scalemani.geodesics.rows import power_of_two_scale, scaled
 from scalemani.kernel import blas
-from scalemani.kernel.start import centred_kernel
+from scalemani.kernel.start import centered_kernel
 from scalemani.neighbors.lists import NeighborLists
 from scalemani.parameters import SCANNED, Parameters
 from scalemani.progress import reporting
 from scalemani.steps.inputs import Input, check_sizes, read_input
 from scalemani.steps.shortcuts import graph_shortcuts
-from scalemani.words import percent
+from scalemani.words import aligned, percent
 
 SAMPLED = 256  # points whose rows of distances are found
 PLACED = 2000  # others, to whose places in the map distances are compared
@@ -42,7 +42,7 @@ BENT = 2.0  # times the least negative mass of a scan; much more than that, and 
 
 _LEGEND = (
     "shortcuts: edges that leap, and the share of all shortest paths through the busiest; negative mass: 0 is flat;\n"
-    "1 axis, ...: how badly a map with so many axes keeps distances, 0 is best; as next: 1 is the next k's map"
+    "1 axis, ...: residual variance of a map with that many axes, 0 is best; as next: 1 is the same map as the next k's"
 )
 
 
@@ -102,13 +102,7 @@ class Scan:
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Headings, and a row of text for each k."""
         most = max(len(one.residual_variances) for one in self.ks)
-        headings = [
-            "k",
-            "parts",
-            "shortcuts",
-            "negative mass",
-            *(f"{p} axes" if p > 1 else "1 axis" for p in range(1, most + 1)),
-        ]
+        by_axes = [f"{p} axes" if p > 1 else "1 axis" for p in range(1, most + 1)]
         rows = []
         for one in self.ks:
             variances = [f"{value:.2g}" for value in one.residual_variances]
@@ -116,15 +110,14 @@ class Scan:
             agrees = "" if one.agreement is None else f"{one.agreement:.3f}"
             cells = [f"{one.n_neighbors}", f"{one.n_parts:,}", leaps, f"{one.negative_mass:.3f}"]
             rows.append([*cells, *variances, *[""] * (most - len(variances)), agrees])
-        return [*headings, "as next"], rows
+        return ["k", "parts", "shortcuts", "negative mass", *by_axes, "as next"], rows
 
     def __str__(self) -> str:
         headings, rows = self.table()
-        widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
-        lines = [
-            "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in [headings, *rows]
-        ]
-        return "\n".join([*(line.rstrip() for line in lines), _LEGEND, "", self.reason])
+        lines = aligned(headings, rows)  # but for the first column, which has numbers as well
+        first = max(len(row[0]) for row in rows)
+        lines = [f"{line[:first].strip():>{first}}{line[first:]}".rstrip() for line in lines]
+        return "\n".join([*lines, _LEGEND, "", self.reason])
 
 
 def scan(X: Any, n_neighbors: Iterable[int], *, progress: Any = False, **parameters: Any) -> Scan:
@@ -233,7 +226,7 @@ def _map(square: F64, rows: F64, most: int) -> tuple[F64, float]:
     """
     squares = square**2
     means = squares.mean(axis=0)
-    values, vectors = sl.eigh(centred_kernel(squares))
+    values, vectors = sl.eigh(centered_kernel(squares))
     values, vectors = values[::-1], vectors[:, ::-1]
     trace, negative = float(values.sum()), float(-values[values < 0].sum())
     some = values[:most] > 1e-9 * max(float(values[0]), 0.0)

@@ -243,7 +243,7 @@ def _number_in(text: str) -> float | None:
 _MOST_SHOWN = 8
 
 
-def is_labelled(X: Any) -> bool:
+def is_labeled(X: Any) -> bool:
     """Whether X is something of xarray's."""
     return type(X).__module__.partition(".")[0] == "xarray"
 
@@ -253,7 +253,7 @@ def is_frame(X: Any) -> bool:
     return hasattr(X, "shape") and (hasattr(X, "columns") or hasattr(X, "column_names"))
 
 
-def labelled_rows(X: Any, name: str) -> Any:
+def labeled_rows(X: Any, name: str) -> Any:
     """The numbers of a DataArray: its Dask array if it has one, else a matrix of which blocks of rows are read.
 
     X (rows, features): The first dimension is that of the rows.
@@ -346,7 +346,7 @@ def feature_labels(X: Any) -> list[str] | None:
     """
     if is_frame(X):
         return [label_text(label) for label in (X.column_names if hasattr(X, "column_names") else X.columns)]
-    if is_labelled(X) and getattr(X, "ndim", 0) == 2 and X.dims[1] in getattr(X, "coords", ()):
+    if is_labeled(X) and getattr(X, "ndim", 0) == 2 and X.dims[1] in getattr(X, "coords", ()):
         return [label_text(label) for label in X.coords[X.dims[1]].values]
     return None
 
@@ -357,7 +357,7 @@ def row_labels(X: Any) -> list[str] | None:
     X: A pandas frame, by its index, or a DataArray whose first dimension has coordinates.
     """
     labels: Any = None
-    if is_labelled(X) and getattr(X, "ndim", 0) == 2 and X.dims[0] in getattr(X, "coords", ()):
+    if is_labeled(X) and getattr(X, "ndim", 0) == 2 and X.dims[0] in getattr(X, "coords", ()):
         labels = X.coords[X.dims[0]].values
     elif is_frame(X) and hasattr(X, "iloc") and not hasattr(X, "to_dask_array"):  # which would be computed
         labels = X.index

@@ -16,7 +16,7 @@ from scipy.sparse import csr_array, issparse
 from scalemani.aliases import I64
 from scalemani.errors import ScalemaniError
 from scalemani.points.cells import check_exact, check_kind, numbers, unmasked
-from scalemani.points.labels import frame_rows, is_frame, is_labelled, labelled_rows, packing_of, unpacked_rows
+from scalemani.points.labels import frame_rows, is_frame, is_labeled, labeled_rows, packing_of, unpacked_rows
 from scalemani.words import one_line
 
 Block: TypeAlias = Any  # NDArray (b, d) or csr_array (b, d): scipy's stubs make a union of the two unusable
@@ -65,8 +65,8 @@ def as_source(X: Any, name: str, first: int = 0) -> Any:
 
     Dask blocks may still be masked: who takes a part of a source gives it to :func:`scalemani.points.cells.unmasked`.
     """
-    if is_labelled(X):
-        X = labelled_rows(X, name)
+    if is_labeled(X):
+        X = labeled_rows(X, name)
     elif is_frame(X):
         X = frame_rows(X, name)
     X = unpacked_rows(X, packing_of(X, name), name)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from scalemani.aliases import F64, I64
-from scalemani.embedding.laplacian import place_unnormalised, place_walk
+from scalemani.embedding.laplacian import place_unnormalized, place_walk
 from scalemani.embedding.reconstruction import placed
 from scalemani.kernel import blas
 from scalemani.neighbors.choice import QuerySearch, SearchStrategy
@@ -113,7 +113,7 @@ class NystromPlacer:
         out = np.full((len(found.own), self.width), np.nan)
         own = found.own >= 0
         out[own] = self._known[found.own[own]]
-        place = place_walk if self._walk else place_unnormalised
+        place = place_walk if self._walk else place_unnormalized
         for here, places in by_count(found):
             vertices = found.vertices[places]
             out[here] = place(self._weigh(vertices, found.lengths[places]), vertices, self._known, self._eigenvalues)

@@ -332,7 +332,6 @@ class Placing:
         return again(self._projector, self._T, start, stop, self._sizes[0], self._T_name)
 
     def _coordinates(self, parts: Iterator[Part]) -> F64:
-        """Coordinates of the rows of a group."""
         named = ((start, f"{self._name}-{start}", rows) for start, rows in parts)
         if self._projector.direct:
             placed = {}
@@ -406,7 +405,6 @@ class Placing:
         return coordinates
 
     def _one(self, function: Callable[..., Any], argument: Any) -> Any:
-        """What one task gives."""
         with closing(_results(self._cluster, function, iter([(self._key, argument)]))) as results:
             return next(results)
 

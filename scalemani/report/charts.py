@@ -10,8 +10,8 @@ from scipy.spatial import Delaunay, cKDTree
 from scalemani.aliases import F64
 from scalemani.report.drawing import (
     CATEGORIES,
-    COLOURS,
-    GREY,
+    COLORS,
+    GRAY,
     NEGATIVE,
     POSITIVE,
     Figure,
@@ -39,29 +39,22 @@ LONG = 12.0  # times how near points are to others: no side of a triangle of the
 FEWEST_NEAR = 20  # pairs under which a slope says nothing
 
 
+def drawn_on(ax: Any, width: float, height: float) -> Any:
+    """The Axes that are given, or those of a new figure of so many inches."""
+    return new_figure(width, height).add_subplot() if ax is None else ax
+
+
 def eigenvalue_chart(
     eigenvalues: Sequence[float],
     unshifted: Sequence[float],
     shift: float,
     next_value: float | None = None,
     most_negative: float | None = None,
-) -> Figure:
+    ax: Any = None,
+) -> Any:
     """The axes' eigenvalues with and without the shift, what stands behind the last axis, and the lowest."""
-    figure = new_figure(chart_width(len(eigenvalues)), 3.8)
-    eigenvalue_panel(figure.add_subplot(), eigenvalues, unshifted, shift, next_value, most_negative)
-    return figure
-
-
-def eigenvalue_panel(
-    axes: Any,
-    eigenvalues: Sequence[float],
-    unshifted: Sequence[float],
-    shift: float,
-    next_value: float | None = None,
-    most_negative: float | None = None,
-) -> None:
-    """The same on given axes."""
     p = len(eigenvalues)
+    axes = drawn_on(ax, _width(p), 3.8)
     place = np.arange(1, p + 1)
     axes.axhline(0, color="black", linewidth=0.8)
     # Flipped ones have either sign: a line through them would show what is not there.
@@ -71,13 +64,13 @@ def eigenvalue_panel(
         axes.plot(place, unshifted, "o--", color=LIGHT, linewidth=1.3, label="without the shift")
         axes.axhline(shift, color=ACCENT, linewidth=1.2, linestyle="--", label="the shift alone")
     places, names = list(map(float, place)), [f"{a}" for a in place]
-    behind = [(next_value, "s", GREY, "next", "next, has no axis")]
+    behind = [(next_value, "s", GRAY, "next", "next, has no axis")]
     behind += [(most_negative, "D", NEGATIVE, "lowest", "lowest without a correction")] if most_negative else []
-    for value, marker, colour, name, label in behind:
+    for value, marker, color, name, label in behind:
         if value is not None:
             names.append(name)
             places.append(places[-1] + max(1, p / 14))  # so that words have room where numbers are close
-            axes.plot(places[-1], value, marker, color=colour, label=label)
+            axes.plot(places[-1], value, marker, color=color, label=label)
     drawn = np.concatenate([line.get_ydata() for line in axes.get_lines()])
     largest = float(np.abs(eigenvalues).max())
     if largest > 1e-290:  # below, powers of ten end
@@ -86,12 +79,12 @@ def eigenvalue_panel(
     _axis_numbers(axes, places, names, p)
     axes.set_ylabel("eigenvalue")
     axes.legend(fontsize=9)
+    return axes
 
 
-def feature_arrows(features: Sequence[Sequence[Any]]) -> Figure:
+def feature_arrows(features: Sequence[Sequence[Any]]) -> Any:
     """An arrow for each feature: its name, and how far it moves a row along two axes; names give way to others."""
-    figure = new_figure(7.0, 6.0)
-    axes: Any = figure.add_subplot()
+    axes = drawn_on(None, 7.0, 6.0)
     reach = 1.4 * max(max(abs(x), abs(y)) for _, x, y in features) or 1.0
     lowest = {True: -np.inf, False: -np.inf}  # of the next name, right and left
     for name, x, y in sorted(features, key=lambda feature: feature[2]):
@@ -99,13 +92,13 @@ def feature_arrows(features: Sequence[Sequence[Any]]) -> Figure:
         lowest[x >= 0] = level + 0.07 * reach
         axes.annotate("", (x, y), (0, 0), arrowprops={"arrowstyle": "->", "color": POSITIVE, "linewidth": 1.3})
         axes.annotate(name, (1.04 * x, level), ha="left" if x >= 0 else "right", va="center", fontsize=9)
-    axes.axhline(0, color=GREY, linewidth=0.6)
-    axes.axvline(0, color=GREY, linewidth=0.6)
+    axes.axhline(0, color=GRAY, linewidth=0.6)
+    axes.axvline(0, color=GRAY, linewidth=0.6)
     axes.set(xlim=(-reach, reach), ylim=(-reach, reach), xlabel="axis 1", ylabel="axis 2", aspect="equal")
-    return figure
+    return axes
 
 
-def chart_width(p: int) -> float:
+def _width(p: int) -> float:
     """Inches of a chart of p axes."""
     return min(11, 5.5 + 0.5 * p)
 
@@ -124,31 +117,30 @@ def share_chart(
     unshifted: Sequence[float] | None = None,
     corrected: Sequence[float] | None = None,
     broken_stick: Sequence[float] | None = None,
-) -> Figure:
+) -> Any:
     """Shares of the axes beside the broken stick's.
 
     `corrected` is what the stick is for where `share` is something else: no part is negative, and the sum is 1.
     """
     p = len(share)
-    figure = new_figure(chart_width(p), 3.8)
-    axes: Any = figure.add_subplot()
+    axes = drawn_on(None, _width(p), 3.8)
     place = np.arange(1, p + 1)
     lines = [
         (share, "o-", POSITIVE, "share of the axis"),
         (unshifted, "o--", LIGHT, "without the shift"),
-        (corrected, "o:", GREY, "after a correction"),
+        (corrected, "o:", GRAY, "after a correction"),
         (broken_stick, "-", ACCENT, "broken stick: chance"),
     ]
-    for values, style, colour, label in lines:
+    for values, style, color, label in lines:
         if values is not None:
             percents = np.array([100 * v if v > SMALLEST_SHARE else np.nan for v in values])
-            axes.plot(place, percents, style, color=colour, markersize=5, linewidth=1.3, label=label)
+            axes.plot(place, percents, style, color=color, markersize=5, linewidth=1.3, label=label)
     axes.set_yscale("log")
     plain_numbers(axes.yaxis)
     _axis_numbers(axes, place, [f"{a}" for a in place], p)
     axes.set_ylabel("share in %")
     axes.legend(fontsize=9)
-    return figure
+    return axes
 
 
 def dimension_panels(histogram: Any, scales: F64, slopes: F64, estimate: Mapping[str, Any] | None) -> Figure:
@@ -180,16 +172,9 @@ def dimension_panels(histogram: Any, scales: F64, slopes: F64, estimate: Mapping
     return figure
 
 
-def residual_chart(residual_variances: Sequence[float | None]) -> Figure:
+def residual_chart(residual_variances: Sequence[float | None], ax: Any = None) -> Any:
     """Residual variance with the first 1, 2, ... axes (Tenenbaum, de Silva and Langford 2000, figure 2)."""
-    figure = new_figure(7.4, 3.8)
-    residual_panel(figure.add_subplot(), residual_variances)
-    return figure
-
-
-def residual_panel(axes: Any, residual_variances: Sequence[float | None]) -> None:
-    """The same on given axes."""
-    p = len(residual_variances)
+    axes, p = drawn_on(ax, 7.4, 3.8), len(residual_variances)
     place = np.arange(1, p + 1)
     values = np.array(residual_variances, dtype=np.float64)  # NaN for None
     axes.plot(place, values, "o-", color=POSITIVE, markersize=5)
@@ -202,6 +187,7 @@ def residual_panel(axes: Any, residual_variances: Sequence[float | None]) -> Non
     axes.set_xlim(0.5, max(p, 2) + 0.5)
     whole_ticks(axes.xaxis)
     axes.set(xlabel="axes used", ylabel="residual variance, 1 − r²")
+    return axes
 
 
 def distance_panels(all_pairs: Pairs, near_pairs: Pairs, constant: float = 0.0) -> Figure:
@@ -214,20 +200,17 @@ def distance_panels(all_pairs: Pairs, near_pairs: Pairs, constant: float = 0.0) 
         [("all distances", all_pairs), ("nearest neighbours only", near_pairs)], start=1
     ):
         axes: Any = figure.add_subplot(1, 2, place)
-        pairs_panel(axes, geodesic, embedded, "geodesic distance", "distance in the embedding", constant)
+        pairs_chart(geodesic, embedded, "geodesic distance", "distance in the embedding", constant, axes)
         axes.set_title(f"{name}: {geodesic.size:,} pairs", fontsize=11)
     return figure
 
 
-def pairs_chart(across: F64, up: F64, name: str, other: str) -> Figure:
-    """One number of pairs of points against another that it should equal."""
-    figure = new_figure(7.0, 4.9)
-    pairs_panel(figure.add_subplot(), across, up, name, other)
-    return figure
+def pairs_chart(geodesic: F64, embedded: F64, name: str, other: str, constant: float = 0.0, ax: Any = None) -> Any:
+    """One number of pairs of points against another that it should equal, with medians.
 
-
-def pairs_panel(axes: Any, geodesic: F64, embedded: F64, name: str, other: str, constant: float = 0.0) -> None:
-    """The same on given axes, with medians and where the two are equal; `constant` may be added to the first."""
+    `constant` may have been added to the first.
+    """
+    axes = drawn_on(ax, 7.0, 4.9)
     if (image := cloud_panel(axes, geodesic, embedded)) is not None:
         count_bar(axes.figure, axes, image, "pairs")
     right, top = axes.get_xlim()[1], axes.get_ylim()[1]
@@ -241,6 +224,7 @@ def pairs_panel(axes: Any, geodesic: F64, embedded: F64, name: str, other: str, 
     bent_up = across.size and up.mean() / top > across.mean() / right
     axes.legend(fontsize=8, loc="lower right" if bent_up else "upper left")
     axes.set(xlabel=name, ylabel=other)
+    return axes
 
 
 def _medians(x: F64, y: F64, parts: int = 30, least: int = 10) -> tuple[F64, F64]:
@@ -293,7 +277,7 @@ def spectrum_panel(axes: Any, eigenvalues: Mapping[str, F64], *, log: bool) -> N
         axes.minorticks_off()  # they take longer than all else
         axes.set_ylim(top=1.6, bottom=min(0.1, axes.get_ylim()[0]))
     else:
-        axes.axhline(0, color=GREY, linewidth=0.8)
+        axes.axhline(0, color=GRAY, linewidth=0.8)
     whole_ticks(axes.xaxis)
     axes.set(xlabel="number", ylabel="eigenvalue / the first")
     axes.legend(fontsize=8)
@@ -323,7 +307,7 @@ def contour_panel(figure: Figure, axes: Any, points: F64, distances: F64, start:
         axes.set(xlabel="axis 1", ylabel="distance")
         return
     steps = np.linspace(0.0, float(far.max()), BANDS + 1)
-    colours = axes.scatter(*points[:, :2].T, s=5, c=steps[np.searchsorted(steps, far)], linewidths=0, cmap=COLOURS)
+    colors = axes.scatter(*points[:, :2].T, s=5, c=steps[np.searchsorted(steps, far)], linewidths=0, cmap=COLORS)
     flat = points[:, :2] / size
     corners = Delaunay(flat, qhull_options="QJ Pp").simplices  # of points on a line, too
     longest = np.linalg.norm(flat[corners] - flat[np.roll(corners, 1, axis=1)], axis=2).max(axis=1)
@@ -331,17 +315,10 @@ def contour_panel(figure: Figure, axes: Any, points: F64, distances: F64, start:
     if len(corners) and steps[1] > 0:
         axes.tricontour(*points[:, :2].T, corners, far, steps[1:-1], colors="black", linewidths=0.8)
     axes.plot(*points[start, :2], "x", color=NEGATIVE, ms=9, markeredgewidth=2.5)
-    figure.colorbar(colours, ax=axes, pad=0.02, aspect=28)
+    figure.colorbar(colors, ax=axes, pad=0.02, aspect=28)
     (left, low), (right, high) = points[:, :2].min(axis=0) - size / 20, points[:, :2].max(axis=0) + size / 20
     axes.set(xlabel="axis 1", ylabel="axis 2", xlim=(left, right), ylim=(low, high))
     powers_of_ten(axes.xaxis, axes.yaxis)
-
-
-def scan_figure(scan: Any) -> Figure:
-    """The panels of a scan side by side."""
-    figure = new_figure(11, 4.2)
-    scan_panels(scan, *figure.subplots(1, 2))
-    return figure
 
 
 def scan_panels(scan: Any, left: Any, right: Any) -> None:
@@ -353,15 +330,8 @@ def scan_panels(scan: Any, left: Any, right: Any) -> None:
     most = max(len(one.residual_variances) for one in scan.ks)
     for p in range(most):
         values = [one.residual_variances[p] if p < len(one.residual_variances) else np.nan for one in scan.ks]
-        left.plot(
-            ks,
-            values,
-            "o-",
-            color=CATEGORIES[p],
-            markersize=4,
-            linewidth=1.3,
-            label="1 axis" if p == 0 else f"{p + 1} axes",
-        )
+        label = "1 axis" if p == 0 else f"{p + 1} axes"
+        left.plot(ks, values, "o-", color=CATEGORIES[p], markersize=4, linewidth=1.3, label=label)
     left.set_ylabel("residual variance, 1 − r²")
     left.set_ylim(bottom=0)
     right.plot(ks, [one.negative_mass for one in scan.ks], "s-", color=NEGATIVE, markersize=4, label="negative mass")
@@ -374,8 +344,8 @@ def scan_panels(scan: Any, left: Any, right: Any) -> None:
     for axes in (left, right):
         for one in scan.ks:
             if one.n_shortcuts or one.n_parts > 1:
-                colour = NEGATIVE if one.n_shortcuts else GREY
-                axes.axvspan(*ends[one.n_neighbors], color=colour, alpha=0.15, linewidth=0)
+                color = NEGATIVE if one.n_shortcuts else GRAY
+                axes.axvspan(*ends[one.n_neighbors], color=color, alpha=0.15, linewidth=0)
         if scan.recommended is not None:
             axes.axvline(scan.recommended, color="black", linewidth=1, linestyle="--", label="recommended")
         axes.set_xticks(ks[:: max(1, len(ks) // 12)])
@@ -385,7 +355,7 @@ def scan_panels(scan: Any, left: Any, right: Any) -> None:
 
 
 #: Charts that a method may ask for by their names (:class:`scalemani.methods.words.Chart`).
-CHARTS: dict[str, Callable[..., Figure]] = {
+CHARTS: dict[str, Callable[..., Any]] = {
     "eigenvalues": eigenvalue_chart,
     "shares": share_chart,
     "arrows": feature_arrows,

@@ -21,7 +21,7 @@ from scalemani.embedding.agreement import (
 from scalemani.errors import MapsDifferWarning, ScalemaniError, warn
 from scalemani.model import Run, run_of
 from scalemani.points.labels import row_labels
-from scalemani.report.drawing import Colouring, colour_bar, new_figure, own_words
+from scalemani.report.drawing import Coloring, color_bar, new_figure, own_words
 from scalemani.report.maps import map_panel
 from scalemani.words import count, percent, plain_number
 
@@ -129,11 +129,11 @@ class Comparison:
         else:
             most = float(np.quantile(self.displacements, 0.99)) or 1.0
             values, limits, label = self.displacements, (0.0, most), "apart / the map's spread"
-        colours = Colouring("", values, limits)
+        colors = Coloring("", values, limits)
         wide, high = np.ptp(self.a[:, list(shown * 2)[:2]], axis=0)
         panels = two_axes(ax, 6.0 if wide * 5 <= high * 4.7 else max(3.2, 4.7 * high / wide + 1.3))
         for axes, points, title in zip(panels, (self.a, self.aligned), self._titles(), strict=True):
-            map_panel(axes, points, shown, colours)
+            map_panel(axes, points, shown, colors)
             own_words(axes.title, title)
             if len(shown) == 1:
                 axes.set_ylabel(label)
@@ -142,7 +142,7 @@ class Comparison:
             for axes in panels:  # the same stretch, or a map that shrank looks as large as the other
                 axes.update_datalim(both)
                 axes.autoscale_view()
-            colour_bar(panels[0].figure, list(panels), colours, label)
+            color_bar(panels[0].figure, list(panels), colors, label)
         return panels
 
     def _titles(self) -> tuple[str, str]:

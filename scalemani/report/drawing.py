@@ -36,7 +36,7 @@ FAR = 4.0  # the whole range is this many times what lies between the tails: the
 
 
 @dataclass(frozen=True)
-class Colouring:
+class Coloring:
     """A colour for each row.
 
     numbers (n,): NaN where a row has none.
@@ -68,21 +68,21 @@ class Colouring:
         found = np.bincount(np.where(self.codes < 0, kinds + 1, self.codes), minlength=kinds + 2)
         return [int(n) for n in found]
 
-    def of(self, rows: NDArray[Any]) -> "Colouring":
+    def of(self, rows: NDArray[Any]) -> "Coloring":
         """The same of some rows; scale and categories stay."""
         numbers = None if self.numbers is None else self.numbers[rows]
         codes = None if self.codes is None else self.codes[rows]
-        return Colouring(self.name, numbers, self.limits, codes, self.categories, self.n_categories)
+        return Coloring(self.name, numbers, self.limits, codes, self.categories, self.n_categories)
 
 
-def colouring(name: str, values: NDArray[Any] | Sequence[str]) -> Colouring:
+def coloring(name: str, values: NDArray[Any] | Sequence[str]) -> Coloring:
     """A colour for each value.
 
     values: NaN, infinite and empty values are none.
 
-    >>> colouring("kind", ["b", "a", "b", ""]).categories
+    >>> coloring("kind", ["b", "a", "b", ""]).categories
     ('b', 'a')
-    >>> colouring("length", np.array([0.5, 2.0, np.nan])).limits
+    >>> coloring("length", np.array([0.5, 2.0, np.nan])).limits
     (0.5, 2.0)
     """
     if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
@@ -95,7 +95,7 @@ def colouring(name: str, values: NDArray[Any] | Sequence[str]) -> Colouring:
         if 0 < different.size <= MOST_CATEGORIES and (different == np.rint(different)).all():
             texts = ["" if np.isnan(value) else f"{value:.0f}" for value in numbers]
             return _categories(name, texts, order=[f"{value:.0f}" for value in different])
-        return Colouring(name, numbers, _limits(numbers[finite]))
+        return Coloring(name, numbers, _limits(numbers[finite]))
     return _categories(name, [str(value).strip() for value in values])
 
 
@@ -111,7 +111,7 @@ def _limits(finite: F64) -> tuple[float, float]:
     return (low, high) if high > low else (low - margin, high + margin)
 
 
-def _categories(name: str, texts: Sequence[str], order: Sequence[str] | None = None) -> Colouring:
+def _categories(name: str, texts: Sequence[str], order: Sequence[str] | None = None) -> Coloring:
     """Categories by how common they are, equal ones by their names, or in a given order."""
     found = Counter(text for text in texts if text)
     ranked = list(order) if order is not None else sorted(found, key=lambda text: (-found[text], text))
@@ -120,11 +120,11 @@ def _categories(name: str, texts: Sequence[str], order: Sequence[str] | None = N
         shown = []
     number = {text: i for i, text in enumerate(ranked)}
     codes = np.array([min(number[text], len(shown)) if text else -1 for text in texts], dtype=np.int64)
-    return Colouring(name, codes=codes, categories=tuple(shown), n_categories=len(ranked))
+    return Coloring(name, codes=codes, categories=tuple(shown), n_categories=len(ranked))
 
 
-COLOURS = "viridis"  # even in lightness, so that it survives grey print and colour-blind eyes
-GREY = "#b8b8b8"
+COLORS = "viridis"  # even in lightness, so that it survives grey print and colour-blind eyes
+GRAY = "#b8b8b8"
 NEGATIVE = "#b2182b"
 POSITIVE = "#2166ac"
 # Okabe and Ito's, the yellow darker for white paper, then some of Tol's.
@@ -139,9 +139,9 @@ LIGHTEST = 0.92  # of the scale of colours, where it is light on white paper
 FAINTEST = 0.45  # opacity of a pixel with one point beside those with many
 
 
-def scale_colours(n: int) -> list[str]:
+def scale_colors(n: int) -> list[str]:
     """The scale of numbers as n colours, "#rrggbb", from its low end."""
-    return [to_hex(colour) for colour in colormaps[COLOURS](np.linspace(0, 1, n))]
+    return [to_hex(color) for color in colormaps[COLORS](np.linspace(0, 1, n))]
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -168,9 +168,9 @@ def kind_of_picture(path: Any) -> str:
     return kind
 
 
-def png(figure: Figure) -> bytes:
-    """The figure as a PNG file, for a page."""
-    return picture(figure, ".png", DPI)
+def png(drawn: Any) -> bytes:
+    """A figure, or that of Axes, as a PNG file, for a page."""
+    return picture(drawn.figure, ".png", DPI)
 
 
 def picture(figure: Figure, kind: str, dpi: int = PRINTED) -> bytes:
@@ -226,25 +226,25 @@ def signed_powers(axes: Any, least: int, low: float, high: float) -> None:
     axes.yaxis.set_minor_locator(NullLocator())
 
 
-def category_colours(colouring: Colouring) -> list[str]:
+def category_colors(coloring: Coloring) -> list[str]:
     """A colour for each category of the legend, then those of the others and of rows without a value."""
-    return [*CATEGORIES[: len(colouring.categories)], GREY, GREY]
+    return [*CATEGORIES[: len(coloring.categories)], GRAY, GRAY]
 
 
-def dot_colours(colouring: Colouring) -> F64:
+def dot_colors(coloring: Coloring) -> F64:
     """RGBA (n, 4) of dots; rows without a value are grey."""
-    if colouring.codes is not None:
-        table = np.array([to_rgb(colour) for colour in category_colours(colouring)])
-        kinds = len(colouring.categories)
-        rgb = table[np.where(colouring.codes < 0, kinds, colouring.codes)]
+    if coloring.codes is not None:
+        table = np.array([to_rgb(color) for color in category_colors(coloring)])
+        kinds = len(coloring.categories)
+        rgb = table[np.where(coloring.codes < 0, kinds, coloring.codes)]
     else:
-        assert colouring.numbers is not None
-        rgb = np.asarray(colormaps[COLOURS](Normalize(*colouring.limits)(colouring.numbers)))[:, :3]
-        rgb[colouring.missing] = to_rgb(GREY)
+        assert coloring.numbers is not None
+        rgb = np.asarray(colormaps[COLORS](Normalize(*coloring.limits)(coloring.numbers)))[:, :3]
+        rgb[coloring.missing] = to_rgb(GRAY)
     return np.column_stack([rgb, np.ones(len(rgb))])
 
 
-def pixels(index: I64, size: int, colouring: Colouring | None) -> F64:
+def pixels(index: I64, size: int, coloring: Coloring | None) -> F64:
     """RGBA (size, 4) of pixels with many points: the mean of numbers, the mixture of categories, paler where few are.
 
     `index` (n,) is the pixel of each point. Without a colouring the colours show how many points there are.
@@ -257,24 +257,24 @@ def pixels(index: I64, size: int, colouring: Colouring | None) -> F64:
     # A pixel in a hundred may be fuller than the fullest colour: one heap of equal points leaves the rest visible.
     fullest = max(2.0, float(np.quantile(counts[filled], 0.99)))
     depth = np.clip(np.log1p(counts) / np.log1p(fullest), 0, 1)
-    if colouring is None:
-        rgba[filled] = colormaps[COLOURS](LIGHTEST * (1 - depth[filled]))
+    if coloring is None:
+        rgba[filled] = colormaps[COLORS](LIGHTEST * (1 - depth[filled]))
         return rgba
-    rgba[:, :3] = to_rgb(GREY)
+    rgba[:, :3] = to_rgb(GRAY)
     rgba[filled, 3] = FAINTEST + (1 - FAINTEST) * depth[filled]
-    known = ~colouring.missing
+    known = ~coloring.missing
     share = np.bincount(index[known], minlength=size).astype(np.float64)
     some = share > 0
-    if colouring.codes is not None:
-        table = np.array([to_rgb(colour) for colour in category_colours(colouring)[:-1]])
+    if coloring.codes is not None:
+        table = np.array([to_rgb(color) for color in category_colors(coloring)[:-1]])
         for channel in range(3):
-            weights = table[colouring.codes[known], channel]
+            weights = table[coloring.codes[known], channel]
             mixed = np.bincount(index[known], weights=weights, minlength=size)
             rgba[some, channel] = mixed[some] / share[some]
     else:
-        assert colouring.numbers is not None
-        sums = np.bincount(index[known], weights=colouring.numbers[known], minlength=size)
-        rgba[some, :3] = colormaps[COLOURS](Normalize(*colouring.limits)(sums[some] / share[some]))[:, :3]
+        assert coloring.numbers is not None
+        sums = np.bincount(index[known], weights=coloring.numbers[known], minlength=size)
+        rgba[some, :3] = colormaps[COLORS](Normalize(*coloring.limits)(sums[some] / share[some]))[:, :3]
     return rgba
 
 
@@ -298,8 +298,8 @@ def legend(
     if not entries:
         return
     dots = [
-        Line2D([], [], marker=sign, linestyle="", color=colour, markersize=5)
-        for sign, (colour, _) in zip(signs, entries, strict=True)
+        Line2D([], [], marker=sign, linestyle="", color=color, markersize=5)
+        for sign, (color, _) in zip(signs, entries, strict=True)
     ]
     where = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.01), "ncols": 2} if above else {}
     where = where or {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0)}
@@ -311,14 +311,14 @@ def legend(
         own_words(made.get_title(), title)
 
 
-def colour_bar(figure: Any, axes: Any, colouring: Colouring, label: str = "") -> None:
+def color_bar(figure: Any, axes: Any, coloring: Coloring, label: str = "") -> None:
     """The scale of a colouring by numbers; arrows where values lie beyond its ends."""
-    assert colouring.numbers is not None
-    low, high = colouring.limits
-    known = colouring.numbers[~colouring.missing]
+    assert coloring.numbers is not None
+    low, high = coloring.limits
+    known = coloring.numbers[~coloring.missing]
     below, above = bool((known < low).any()), bool((known > high).any())
     extend = {(False, False): "neither", (True, False): "min", (False, True): "max", (True, True): "both"}
-    scale = ScalarMappable(Normalize(low, high), COLOURS)
+    scale = ScalarMappable(Normalize(low, high), COLORS)
     bar = figure.colorbar(scale, ax=axes, shrink=0.85, pad=0.02, aspect=28, extend=extend[below, above])
     own_words(bar.ax.yaxis.label, label)
     powers_of_ten(bar.ax.yaxis)
@@ -335,7 +335,7 @@ def paint_counts(axes: Any, counts: F64, extent: tuple[float, float, float, floa
 
 def _on_paper() -> ListedColormap:
     """Darker for more, and not so light at the other end that it is lost on white."""
-    return ListedColormap(colormaps[COLOURS](np.linspace(LIGHTEST, 0, 256)))
+    return ListedColormap(colormaps[COLORS](np.linspace(LIGHTEST, 0, 256)))
 
 
 def count_bar(figure: Figure, axes: Any, image: Any, what: str) -> None:
@@ -343,3 +343,6 @@ def count_bar(figure: Figure, axes: Any, image: Any, what: str) -> None:
     bar = figure.colorbar(image, ax=axes, shrink=0.85, pad=0.02, aspect=28, label=what)
     plain_numbers(bar.ax.yaxis)
     bar.ax.minorticks_off()
+
+
+colouring, scale_colours, GREY = coloring, scale_colors, GRAY  # as the live map still calls them

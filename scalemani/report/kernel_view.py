@@ -211,15 +211,15 @@ def kernel_sections(run: Run) -> list[Section]:
     far, near = (view.correlation(kernel.distances, view.embedded, local=local) for local in (False, True))
     made = " (K2: squared distances times -1/2, with rows and columns centred)" if "K2" in kernel.name else ""
     words = [
-        f"The axes are those of kernel PCA with {kernel.name}{made}, and have {'' if whole else 'about '}"
-        f"{percent(float(kernel.shares[: view.points.shape[1]].sum()))} of its trace. Distances of "
-        f"{'all' if whole else 'sampled'} points in the kernel's feature space and those on the map are correlated by "
-        f"{far:.3f}{'' if np.isnan(near) else f', and among neighbours in the graph by {near:.3f}'}."
+        f"The axes are those of kernel PCA with {kernel.name}{made}, and hold {'' if whole else 'about '}"
+        f"{percent(float(kernel.shares[: view.points.shape[1]].sum()))} of its trace. Distances in the kernel's "
+        f"feature space correlate with distances on the map by {far:.3f}, over all {'' if whole else 'sampled '}pairs"
+        f"{'' if np.isnan(near) else f', and by {near:.3f} over neighbours in the graph'}."
     ]
     caption = (
-        f"Of {count(len(view.rows), 'point')}: eigenvalues; distances of pairs, above of all and below of neighbours "
-        "in the graph; feature distance from the cross, which is at an end of axis 1 above and in the middle "
-        "below. Colours that spread evenly around it say that feature distance is distance on the map."
+        f"Of {count(len(view.rows), 'point')}. Left: eigenvalues. Middle: distances of pairs, of all above and of "
+        "neighbours in the graph below. Right: feature distance from the cross, which is at an end of axis 1 above and "
+        "in the middle below. Colours that spread evenly around it say that feature distance is distance on the map."
     )
     alt = "Eigenvalues of the kernel, distances in its feature space against those on the map, and their contours."
     return [Section("The method's kernel", words, pictures=[Chart("kernel", [view], caption, alt)])]

@@ -109,7 +109,6 @@ class MapFacts:
 
     @cached_property
     def _vertex(self) -> I64:
-        """The vertex of each point."""
         return self.run.vertex[self.kept]
 
     @cached_property
@@ -125,7 +124,7 @@ class MapFacts:
             most = int(max(ALL_POINTS * min(1, EASY_AXES / p) ** 2, COMPARED / (n * p), LEAST_SAMPLE))
             rows = None if n <= min(most, ALL_POINTS) else _some(n, min(most, ALL_POINTS))
             graph = shared_graph(self.run.store.path, self.run.store.identity)
-            about = f"Of its {k} nearest along the data, the part that are among as many nearest on the map. 1 is best."
+            about = f"Share of its {k} nearest along the data that are among its {k} nearest on the map. 1 is best."
             about += "" if rows is None else f" Measured for a sample of {len(rows):,} points."
             yield Column("neighbours kept", neighbors_kept(graph, points, k, rows)[self._vertex], about)
         said = self.run.method.words.compared(self.run.spectrum)
@@ -184,8 +183,8 @@ class MapFacts:
             for axis, of in zip(order[:NAMED_AXES], values, strict=False)
         ]
         words = (
-            f"The features with the strongest correlation (Pearson's r) with each axis{said}. An axis may also depend "
-            "on a feature in a way that no correlation shows: colour the map by it to see."
+            f"Each table has the features that correlate most with an axis (Pearson's r{said}). A correlation shows "
+            "straight-line relations only: to see others, colour the map by the feature."
             f"{'' if given else ' Features have no names here: feature 0 is the first column.'}"
         )
         return arrows, [Section("Which features go with an axis", [words], feature_tables(axes, {"correlation": "r"}))]

@@ -13,17 +13,17 @@ from scalemani.aliases import F64, I64, Floats
 from scalemani.methods.words import Section
 from scalemani.report.drawing import (
     CATEGORIES,
-    COLOURS,
-    GREY,
+    COLORS,
+    GRAY,
     MOST_DOTS,
     NEGATIVE,
     POSITIVE,
-    Colouring,
+    Coloring,
     Figure,
-    category_colours,
-    colour_bar,
+    category_colors,
+    color_bar,
     count_bar,
-    dot_colours,
+    dot_colors,
     new_figure,
     paint_counts,
     pixels,
@@ -42,16 +42,15 @@ MOST_MARKS = 2000  # rows that have a cross on the map
 
 def embedding_map(
     coordinates: Floats,
-    colouring: Colouring | None = None,
+    coloring: Coloring | None = None,
     *,
     marks: Floats | None = None,
     leaps: Floats | None = None,
-    most_dots: int = MOST_DOTS,
 ) -> Figure:
     """The embedding's first axes: one, a map of two, or maps of each two of three.
 
     Coordinates (n, p) are finite, n >= 1; `marks` (m, p) get a cross, and the two ends of each of `leaps`
-    (c, 2, p) a line; above `most_dots` points are counted in pixels.
+    (c, 2, p) a line; above 20,000 points are counted in pixels.
     """
     points = np.asarray(coordinates, dtype=np.float64)
     if points.shape[1] <= 2:
@@ -66,9 +65,9 @@ def embedding_map(
         panels = [figure.add_subplot(grid[:, 0]), figure.add_subplot(grid[0, 1]), figure.add_subplot(grid[1, 1])]
         pairs = [(0, 1), (0, 2), (1, 2)]
     for axes, some in zip(panels, pairs, strict=True):
-        map_panel(axes, points, some, colouring, marks=marks, leaps=leaps, most_dots=most_dots)
-    if colouring is not None and colouring.numbers is not None and points.shape[1] > 1:
-        colour_bar(figure, panels, colouring)
+        map_panel(axes, points, some, coloring, marks=marks, leaps=leaps)
+    if coloring is not None and coloring.numbers is not None and points.shape[1] > 1:
+        color_bar(figure, panels, coloring)
     return figure
 
 
@@ -76,11 +75,10 @@ def map_panel(
     axes: Any,
     points: Floats,
     components: Sequence[int],
-    colouring: Colouring | None = None,
+    coloring: Coloring | None = None,
     *,
     marks: Floats | None = None,
     leaps: Floats | None = None,
-    most_dots: int = MOST_DOTS,
 ) -> None:
     """One or two axes of a map, by their places from 0, on given axes; the rest is as in :func:`embedding_map`.
 
@@ -88,17 +86,17 @@ def map_panel(
     """
     # No category is drawn over the others because it comes last; the order is the same each time.
     order = np.random.default_rng(0).permutation(len(points))
-    shown, colours = points[order][:, list(components)], None if colouring is None else colouring.of(order)
+    shown, colors = points[order][:, list(components)], None if coloring is None else coloring.of(order)
     some = None if marks is None else marks[:, list(components)]
     axes.set_xlabel(f"axis {components[0] + 1}")
     if len(components) == 1:
-        _one_axis(axes, shown[:, 0], colours, some, most_dots)
+        _one_axis(axes, shown[:, 0], colors, some)
         return
-    _panel(axes, shown, colours, most_dots)
-    if some is not None and len(some) <= most_dots:
+    _panel(axes, shown, colors)
+    if some is not None and len(some) <= MOST_DOTS:
         axes.scatter(*some.T, marker="x", s=_mark_size(len(some)), c=MARK, linewidths=0.7)
     elif some is not None:
-        _count(axes, some, Colouring("", codes=np.zeros(len(some), np.int64), categories=("",)), MARK)
+        _count(axes, some, Coloring("", codes=np.zeros(len(some), np.int64), categories=("",)), MARK)
     for ends in () if leaps is None else leaps:
         axes.plot(*ends[:, list(components)].T, "o-", color=NEGATIVE, markersize=4, linewidth=1.4)
     axes.set_ylabel(f"axis {components[1] + 1}")
@@ -117,24 +115,24 @@ def _fitting(width: float, height: float) -> tuple[float, float]:
     return max(5.5, HEIGHT / steepness + 1.5), HEIGHT
 
 
-def _panel(axes: Any, points: Floats, colours: Colouring | None, most_dots: int) -> None:
+def _panel(axes: Any, points: Floats, colors: Coloring | None) -> None:
     axes.set_aspect("equal", adjustable="datalim")
     axes.tick_params(labelsize=8)
     powers_of_ten(axes.xaxis, axes.yaxis)
-    if len(points) <= most_dots:
-        dots = {"color": POSITIVE} if colours is None else {"c": dot_colours(colours)}
+    if len(points) <= MOST_DOTS:
+        dots = {"color": POSITIVE} if colors is None else {"c": dot_colors(colors)}
         axes.scatter(points[:, 0], points[:, 1], s=_dot_size(len(points)), linewidths=0, **dots)
         return
-    _count(axes, points, colours)
+    _count(axes, points, colors)
 
 
-def _count(axes: Any, points: Floats, colours: Colouring | None, only: str | None = None) -> None:
+def _count(axes: Any, points: Floats, colors: Coloring | None, only: str | None = None) -> None:
     """Points counted in pixels, in their colours or in one alone; what is drawn already stays in view."""
     low, high = points.min(axis=0), points.max(axis=0)
     side = max(float((high - low).max()) / ACROSS, np.finfo(float).tiny)
     cells = np.minimum(((points - low) / side).astype(np.int64), ACROSS - 1)
     columns, rows = (int(cells[:, axis].max()) + 1 for axis in (0, 1))
-    image = pixels(cells[:, 1] * columns + cells[:, 0], rows * columns, colours).reshape(rows, columns, 4)
+    image = pixels(cells[:, 1] * columns + cells[:, 0], rows * columns, colors).reshape(rows, columns, 4)
     if only is not None:
         image[..., :3] = to_rgb(only)
     extent = (low[0], low[0] + columns * side, low[1], low[1] + rows * side)
@@ -153,48 +151,48 @@ def _mark_size(m: int) -> float:
     return float(np.clip(6000 / m, 3, 30))
 
 
-def _one_axis(axes: Any, values: Floats, colours: Colouring | None, marks: Floats | None, most_dots: int) -> None:
+def _one_axis(axes: Any, values: Floats, colors: Coloring | None, marks: Floats | None) -> None:
     """Against the numbers that colour it; else how many points lie where, a line a category."""
     powers_of_ten(axes.xaxis, axes.yaxis)
     if marks is not None:  # at the foot
         foot = np.zeros(len(marks))
         axes.scatter(marks[:, 0], foot, marker="|", s=30, c=MARK, linewidths=0.7, transform=axes.get_xaxis_transform())
-    if colours is not None and colours.numbers is not None:
-        known = ~colours.missing
-        _against(axes, values[known], colours.numbers[known], most_dots)
+    if colors is not None and colors.numbers is not None:
+        known = ~colors.missing
+        _against(axes, values[known], colors.numbers[known])
         axes.set_ylabel("value in the column")
         return
     edges = np.histogram_bin_edges(values, bins=int(np.clip(np.sqrt(len(values)), 8, 120)))
     axes.set_ylabel("points")
-    if colours is None or colours.codes is None:
+    if colors is None or colors.codes is None:
         axes.hist(values, bins=edges, color=POSITIVE)
         return
-    kinds = len(colours.categories)
-    groups = [(values[colours.codes == kind], CATEGORIES[kind]) for kind in range(kinds)]
-    rest = values[(colours.codes < 0) | (colours.codes == kinds)]
-    for group, colour in [*groups, (rest, GREY)]:
+    kinds = len(colors.categories)
+    groups = [(values[colors.codes == kind], CATEGORIES[kind]) for kind in range(kinds)]
+    rest = values[(colors.codes < 0) | (colors.codes == kinds)]
+    for group, color in [*groups, (rest, GRAY)]:
         if group.size:
-            axes.hist(group, bins=edges, color=colour, histtype="step", linewidth=1.6)
+            axes.hist(group, bins=edges, color=color, histtype="step", linewidth=1.6)
 
 
-def _against(axes: Any, values: Floats, numbers: Floats, most_dots: int) -> None:
-    if len(values) <= most_dots:
-        axes.scatter(values, numbers, s=_dot_size(len(values)), c=numbers, cmap=COLOURS, linewidths=0)
+def _against(axes: Any, values: Floats, numbers: Floats) -> None:
+    if len(values) <= MOST_DOTS:
+        axes.scatter(values, numbers, s=_dot_size(len(values)), c=numbers, cmap=COLORS, linewidths=0)
         return
     counts, across, up = np.histogram2d(values, numbers, bins=(ACROSS, ACROSS // 3))
     count_bar(axes.figure, axes, paint_counts(axes, counts.T, (across[0], across[-1], up[0], up[-1])), "points")
 
 
 _COUNTED = (
-    "These are paler where there are fewer; where several points share one, it shows the mean of their numbers or the "
-    "mixture of their colours."
+    "A pixel with fewer points is paler. One with several shows the mean of their numbers, or a mixture of their "
+    "colours."
 )
 
 
 def map_sections(
     coordinates: F64,
     n_dropped: int,
-    colourings: Sequence[Colouring],
+    colorings: Sequence[Coloring],
     marks: tuple[str, I64] | None = None,
     leaps: tuple[str, I64] | None = None,
 ) -> Iterator[Section]:
@@ -213,15 +211,15 @@ def map_sections(
     if n_dropped:
         words.append(f"{count(n_dropped, 'row')} without coordinates {'is' if n_dropped == 1 else 'are'} left out.")
     many = len(coordinates) > MOST_DOTS
-    if not colourings:
+    if not colorings:
         caption = f"{_all(len(coordinates))} Darker where there are more. " if many and coordinates.shape[1] > 1 else ""
         yield Section("The map", words, pictures=[_picture(coordinates, None, caption, crosses, lines, end)])
-    for i, colours in enumerate(colourings):
-        caption = f"Coloured by {colours.name}. {_remarks(colours, coordinates.shape[1])}"
+    for i, colors in enumerate(colorings):
+        caption = f"Coloured by {colors.name}. {_remarks(colors, coordinates.shape[1])}"
         caption += f"{_all(len(coordinates))} {_COUNTED} " if many and coordinates.shape[1] > 1 else ""
-        heading = "The map" if len(colourings) == 1 else f"The map: {colours.name}"
+        heading = "The map" if len(colorings) == 1 else f"The map: {colors.name}"
         yield Section(
-            heading, words if i == 0 else [], pictures=[_picture(coordinates, colours, caption, crosses, lines, end)]
+            heading, words if i == 0 else [], pictures=[_picture(coordinates, colors, caption, crosses, lines, end)]
         )
 
 
@@ -229,54 +227,49 @@ def _all(n: int) -> str:
     return f"All {n:,} points are counted in the picture's pixels."
 
 
-def _picture(coordinates: F64, colours: Colouring | None, caption: str, marks: Any, leaps: Any, end: str) -> Picture:
-    alt = "The embedding's first axes" + (f", coloured by {colours.name}." if colours else ".")
-    legend = legend_of(colours) if colours is not None and colours.codes is not None else []
+def _picture(coordinates: F64, colors: Coloring | None, caption: str, marks: Any, leaps: Any, end: str) -> Picture:
+    alt = "The embedding's first axes" + (f", coloured by {colors.name}." if colors else ".")
+    legend = legend_of(colors) if colors is not None and colors.codes is not None else []
     said = caption + _axes(coordinates.shape[1]) + end
-    return Picture(png(embedding_map(coordinates, colours, marks=marks, leaps=leaps)), said, alt, legend)
+    return Picture(png(embedding_map(coordinates, colors, marks=marks, leaps=leaps)), said, alt, legend)
 
 
 def _axes(p: int) -> str:
     if p == 1:
         return "There is one axis."
     which = "" if p == 2 else "Axes 1, 2 and 3, two at a time. "
-    return which + "One step is as long across as up."
+    return which + "Both directions have the same scale."
 
 
-def _remarks(colours: Colouring, p: int) -> str:
+def _remarks(colors: Coloring, p: int) -> str:
     """What a reader of the colours would get wrong without."""
     text = ""
-    if colours.numbers is not None:
-        known = colours.numbers[~colours.missing]
-        beyond = int(((known < colours.limits[0]) | (known > colours.limits[1])).sum())
+    if colors.numbers is not None:
+        known = colors.numbers[~colors.missing]
+        beyond = int(((known < colors.limits[0]) | (known > colors.limits[1])).sum())
         if beyond:
             ends = f"the column goes from {number(known.min())} to {number(known.max())}"
-            text += f"{count(beyond, 'value')} beyond the scale's ends {_have(beyond)} the end's colour ({ends}). "
-    elif colours.n_categories > len(colours.categories):
-        few = (
-            f"the {len(colours.categories)} commonest have a colour each" if colours.categories else "none has a colour"
-        )
-        text += f"The column has {colours.n_categories:,} different values, too many to tell apart: {few}. "
-    missing = int(colours.missing.sum())
+            have = "has" if beyond == 1 else "have"
+            text += f"{count(beyond, 'value')} beyond the scale's ends {have} the end's colour ({ends}). "
+    elif colors.n_categories > len(colors.categories):
+        few = f"the {len(colors.categories)} commonest have a colour each" if colors.categories else "none has a colour"
+        text += f"The column has {colors.n_categories:,} different values, too many to tell apart: {few}. "
+    missing = int(colors.missing.sum())
     if missing:
         # Beside one axis, what has no number has no place.
-        place = "left out" if p == 1 and colours.numbers is not None else "grey"
+        place = "left out" if p == 1 and colors.numbers is not None else "grey"
         text += f"{count(missing, 'row')} without a value {'is' if missing == 1 else 'are'} {place}. "
     return text
 
 
-def _have(n: int) -> str:
-    return "has" if n == 1 else "have"
-
-
-def legend_of(colours: Colouring) -> list[tuple[str, str]]:
+def legend_of(colors: Coloring) -> list[tuple[str, str]]:
     """Colours of categories with what they stand for, and how many rows that are."""
-    *shown, others, missing = colours.counts()
-    others_are = f"{colours.n_categories - len(colours.categories):,} others"
-    further = others_are if colours.categories else "all values"
-    entries = [*zip(colours.categories, shown, strict=True), (further, others), ("no value", missing)]
+    *shown, others, missing = colors.counts()
+    others_are = f"{colors.n_categories - len(colors.categories):,} others"
+    further = others_are if colors.categories else "all values"
+    entries = [*zip(colors.categories, shown, strict=True), (further, others), ("no value", missing)]
     return [
-        (colour, f"{name} ({n:,})")
-        for colour, (name, n) in zip(category_colours(colours), entries, strict=True)
-        if n or name in colours.categories
+        (color, f"{name} ({n:,})")
+        for color, (name, n) in zip(category_colors(colors), entries, strict=True)
+        if n or name in colors.categories
     ]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from scalemani.aliases import F64, I64
-from scalemani.report.drawing import CATEGORIES, GREY, Figure, new_figure
+from scalemani.report.drawing import CATEGORIES, GRAY, Figure, new_figure
 
 SIDE, LEGEND = 3.0, 0.4  # inches
 BESIDE = 0.05  # of a side, around the outermost points
@@ -44,8 +44,8 @@ def planes_figure(planes: Sequence[Plane], names: Sequence[str], columns: int) -
         axes.set(xticks=[], yticks=[], aspect="equal")
         if plane.coordinates is not None and plane.codes is not None:
             _panel(axes, plane.coordinates, plane.codes, plane.svm, len(names))
-    unlabelled = any(plane.codes is not None and (plane.codes < 0).any() for plane in planes)
-    _legend(figure, [*map(_drawn, range(len(names)), names)], unlabelled=unlabelled)
+    unlabeled = any(plane.codes is not None and (plane.codes < 0).any() for plane in planes)
+    _legend(figure, [*map(_drawn, range(len(names)), names)], unlabeled=unlabeled)
     return figure
 
 
@@ -53,18 +53,18 @@ def _drawn(number: int, name: str) -> str:
     return name if name.isascii() and name.isprintable() and "$" not in name else f"class {number + 1}"
 
 
-def _legend(figure: Figure, names: Sequence[str], *, unlabelled: bool) -> None:
-    known = zip([_colour(code) for code in range(len(names))], names, strict=True)
+def _legend(figure: Figure, names: Sequence[str], *, unlabeled: bool) -> None:
+    known = zip([_color(code) for code in range(len(names))], names, strict=True)
     axes = figure.axes[0]
     handles = [
-        axes.scatter([], [], s=20, color=colour, label=name)
-        for colour, name in [*known, *([(GREY, "no label")] if unlabelled else [])]
+        axes.scatter([], [], s=20, color=color, label=name)
+        for color, name in [*known, *([(GRAY, "no label")] if unlabeled else [])]
     ]
     handles.append(axes.scatter([], [], s=32, facecolors="none", edgecolors=INK, label="wrong in training"))
     figure.legend(handles=handles, loc="outside lower center", ncols=min(8, len(handles)), fontsize=8, frameon=False)
 
 
-def _colour(code: int) -> str:
+def _color(code: int) -> str:
     return CATEGORIES[code % len(CATEGORIES)]
 
 
@@ -75,8 +75,8 @@ def _panel(axes: Any, points: F64, codes: I64, svm: Any, n_classes: int) -> None
     axes.set(xlim=across[[0, -1]], ylim=up[[0, -1]])
     size = float(np.clip(3000 / len(points), 1.5, 14))
     order = np.random.default_rng(0).permutation(len(points))  # no class is drawn over the others
-    colours = np.array([*map(_colour, range(n_classes)), GREY])[codes]
-    axes.scatter(*points[order].T, s=size, c=colours[order], linewidths=0, zorder=2)
+    colors = np.array([*map(_color, range(n_classes)), GRAY])[codes]
+    axes.scatter(*points[order].T, s=size, c=colors[order], linewidths=0, zorder=2)
     if svm is None:
         return
     known = np.flatnonzero(codes >= 0)
@@ -91,4 +91,4 @@ def _panel(axes: Any, points: F64, codes: I64, svm: Any, n_classes: int) -> None
         return
     found = svm.predict(cells).reshape(FINE, FINE)
     for code in np.unique(found).tolist():
-        axes.contourf(across, up, found == code, [0.5, 1.5], colors=[_colour(code)], alpha=PALE, zorder=0)
+        axes.contourf(across, up, found == code, [0.5, 1.5], colors=[_color(code)], alpha=PALE, zorder=0)

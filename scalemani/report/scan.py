@@ -2,17 +2,17 @@
 
 from scalemani import __version__
 from scalemani.planning.scan import SAMPLED, Scan
-from scalemani.report.charts import scan_figure
-from scalemani.report.drawing import png
+from scalemani.report.charts import scan_panels
+from scalemani.report.drawing import new_figure, png
 from scalemani.report.page import Notice, Picture, Section, Table, page
 from scalemani.words import count
 
 _MEANINGS = [
     ["parts", "Pieces of the neighbour graph; 1 is right."],
-    ["shortcuts", "Edges that leap from one part of the data to another, and the share of all shortest paths that runs "
-     "through the busiest of them."],
+    ["shortcuts", "How many edges leap from one part of the data to another, and which share of all shortest paths "
+     "runs through the busiest one."],
     ["negative mass", "Sizes of negative eigenvalues over the sum of all; 0 is flat space."],
-    ["1 axis, 2 axes, ...", "How badly a map with so many axes keeps distances: residual variance, 1 − r²; 0 is best."],
+    ["1 axis, 2 axes, ...", "Residual variance, 1 − r², of a map with that many axes; 0 is best."],
     ["as next", "How similar the map is to that of the next k, up to turning, mirroring and size; 1 is equal."],
 ]  # fmt: skip
 
@@ -22,14 +22,16 @@ def scan_page(scan: Scan, name: str) -> str:
     headline = "No k is recommended." if scan.recommended is None else f"Take {scan.recommended} neighbours."
     found = Notice(headline, [scan.reason], warning=scan.recommended is None)
     alt = "Residual variances, negative mass and agreement of maps against the number of neighbours."
-    caption = f"Of {min(SAMPLED, scan.n_points):,} sampled points."
+    caption = f"From {min(SAMPLED, scan.n_points):,} sampled points."
     if any(one.n_shortcuts or one.n_parts > 1 for one in scan.ks):
-        caption += " Maps of the shaded numbers are wrong: red, edges leap; grey, the graph falls into parts."
+        caption += " Shaded numbers give wrong maps: red, edges leap; grey, the graph is in several parts."
+    figure = new_figure(11, 4.2)
+    scan_panels(scan, *figure.subplots(1, 2))
     tables = [Table(*scan.table()), Table([], _MEANINGS, words=True)]
     sections = [
         Section("In short", notices=[found]),
-        Section("By the number of neighbours", tables=tables, pictures=[Picture(png(scan_figure(scan)), caption, alt)]),
+        Section("By the number of neighbours", tables=tables, pictures=[Picture(png(figure), caption, alt)]),
     ]
     looked = count(len(scan.ks), "number")
-    lead = f"A look at {looked} of neighbours for {scan.n_points:,} points, without a fit."
+    lead = f"This page compares {looked} of neighbours for {scan.n_points:,} points. No fit was made."
     return page(f"Neighbours for {name}", lead, sections, f"Made by scalemani {__version__}: scalemani scan")

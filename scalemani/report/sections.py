@@ -21,7 +21,7 @@ from scalemani.methods.words import MOST_LEAPS, Chart, Notice, Section, Table, W
 from scalemani.model import Run
 from scalemani.progress import Progress
 from scalemani.report.charts import CHARTS, dimension_panels, distance_panels, residual_chart
-from scalemani.report.drawing import colouring, png
+from scalemani.report.drawing import coloring, png
 from scalemani.report.kernel_view import kernel_sections
 from scalemani.report.live import Column
 from scalemani.report.map_facts import NEAREST, MapFacts, NewPoints, placed, rows_of
@@ -146,7 +146,7 @@ def lead(findings: Findings) -> str:
         which += "; each step is divided by the square root of its ends' mean distances to their neighbours (C-Isomap)"
     if findings.spectrum.get("n_classes"):
         which += "; those between two classes are all set to ten times the longest within one"
-    begun = f"A map that keeps {what}: what it shows, how far it can be trusted, and how it was made."
+    begun = f"This map keeps {what}. The page says what it shows, how far to trust it, and how it was made."
     kept = findings.words.compared(findings.spectrum).distances
     return f"{begun} Geodesic distances are {which}." if kept else begun
 
@@ -162,7 +162,6 @@ def sections(findings: Findings) -> Iterator[Section]:
 
 
 def _drawn(chart: Chart) -> Picture:
-    """The picture of a chart."""
     return Picture(png(CHARTS[chart.name](*chart.of)), chart.caption, chart.alt)
 
 
@@ -191,8 +190,8 @@ def _measures(f: Findings) -> list[tuple[str, str, str, str]]:
     none, all_, said = "0 is best", "1 is best", f.words.compared(f.spectrum)
     longer = none + said.stress
     found = [
-        ("residual variance", q["residual_variance"][-1], "1 − r² of geodesic with embedded distances", none),
-        ("normalised stress", q["normalised_stress"], "differences of the two, relative to geodesic ones", longer),
+        ("residual variance", q["residual_variance"][-1], "1 − r² of distances on the map with geodesic ones", none),
+        ("normalised stress", q["normalised_stress"], "the differences of the two, relative to geodesic ones", longer),
         ("stress, rescaled", q["normalised_stress_scaled"], "the same with the map at its best scale", none),
         ("trustworthiness", q["trustworthiness"], f"whether the {k} nearest in the map are near along the data", all_),
         ("continuity", q["continuity"], f"whether the {k} nearest along the data are near in the map", all_),
@@ -209,24 +208,26 @@ def _distances(f: Findings) -> Section:
     meanings = [[name, value, f"{what}; {best}"] for name, value, what, best in _measures(f)]
     table = Table(["measure", "value", "what it is"], meanings, words=True)
     if not said.distances:
-        of = f"Measured on the neighbours of {_whom(f)}. Points are near along the data if a path from neighbour to "
-        return Section(heading, [of + "neighbour between them is short."], [table])
+        of = (
+            f"These numbers compare the neighbours of {_whom(f)}, on the map and along the data. Points are near along "
+        )
+        return Section(heading, [of + "the data if a short path from neighbour to neighbour joins them."], [table])
     k = min(int(f.parameters.get("n_neighbors") or NEAREST), len(f.sample.points) - 1)
     few = f.sample.among_fewer()
     every, near = few.pairs(), f.sample.near_pairs(k)
     others = "any other point" if few is f.sample else f"{len(few.points):,} of the points"
     figure = distance_panels(every, near, said.added)
     caption = (
-        f"Distances of {_whom(f)}: on the left to {others}, on the right to its {count(k, 'nearest neighbour')} "
-        "along the data. On the black line the map keeps a distance; below it, points are nearer in the map than "
-        "by the geodesic distance. Orange is the median."
+        f"Left: distances from {_whom(f)} to {others}. Right: to its {count(k, 'nearest neighbour')} along the data. "
+        "On the black line the map keeps a distance. Below it, points are nearer on the map than along the data. The "
+        "orange line is the median."
     )
     if 0 < said.added < float(every[1].max(initial=0.0)):
         caption += said.caption
     alt = "Distances in the embedding against geodesic distances, of all pairs and of nearest neighbours."
     words = [
-        f"Measured on {count(f.quality['n_pairs'], 'pair')}, of {_whom(f)} with all others. The left picture shows "
-        "whether the whole is kept, the right one whether neighbours stay as near as they were.",
+        f"These numbers come from {count(f.quality['n_pairs'], 'pair')}: {_whom(f)} with all others. The left picture "
+        "shows whether all distances are kept, the right one whether neighbours stay as near as they were.",
     ]
     return Section(heading, words, [table], [Picture(png(figure), caption, alt)])
 
@@ -242,10 +243,10 @@ def _axes(f: Findings) -> Iterator[Section]:
     measured = f.n_axes > 1 and any(value is not None for value in f.residual_variances)
     if measured:
         words.append(
-            "Residual variance is 1 − r², r the correlation of geodesic with embedded distances over pairs of points: "
-            "0 is a perfect map. Where the curve stops falling, further axes add little."
+            "Residual variance is 1 − r², where r is the correlation of distances on the map with geodesic distances. "
+            "0 is a perfect map. Where the curve stops falling, more axes add little."
         )
-        caption = f"Residual variance with the first axes, over the pairs of {_whom(f)} with others."
+        caption = f"Residual variance with the first 1, 2, ... axes, from pairs of {_whom(f)} with others."
         alt = "A curve of residual variance against the number of axes."
         pictures.append(Picture(png(residual_chart(f.residual_variances)), caption, alt))
     words += said.paragraphs
@@ -254,8 +255,8 @@ def _axes(f: Findings) -> Iterator[Section]:
         words.append(dimension_in_words(f.dimension))
         figure = dimension_panels(f.histogram, *local_dimensions(f.histogram), f.dimension["correlation"])
         caption = (
-            "Left, all geodesic distances of the run. Right, how fast the number of pairs grows with distance, as a "
-            "power of it: a level stretch is the dimension of the data at that scale. Shaded is the estimate's range."
+            "Left: all geodesic distances. Right: the number of pairs nearer than r grows as a power of r; this is the "
+            "power. Where it is level, it is the data's dimension at that scale. The estimate is from the shaded range."
         )
         alt = "A histogram of geodesic distances, and the local slope of the number of pairs over distance."
         pictures.append(Picture(png(figure), caption, alt))
@@ -275,8 +276,8 @@ def _leaps(f: Findings) -> Iterator[Section]:
         for a, b in [edge["rows"]]
     ]
     words = [
-        f"These are {f.leaps[0]}. An edge counts as a leap if few other ways join its ends near by, but many do far "
-        "around. "
+        f"These are {f.leaps[0]}. An edge counts as a leap if few other short ways join its two ends, but many long "
+        "ways around do. "
         f"Without them {percent(f.spectrum['shortcut_harm'])} of the sampled distances are longer by at least a fifth."
     ]
     if f.spectrum["n_shortcuts"] > MOST_LEAPS:
@@ -349,15 +350,15 @@ def run_page(
         measured=[*own, *features, *kernel_sections(run)],
         said=[*said, *more],
     )
-    colourings = [colouring(column, values).of(kept) for column, values in columns]
-    total, done = 5 + max(1, len(colourings)), count_from(1)  # of a method with one section of its own
+    colorings = [coloring(column, values).of(kept) for column, values in columns]
+    total, done = 5 + max(1, len(colorings)), count_from(1)  # of a method with one section of its own
 
     def drawn(parts: Iterator[Section]) -> Iterator[Section]:
         for part in parts:
             yield part
             report("pictures", next(done), total)
 
-    still = list(drawn(map_sections(coordinates, findings.n_dropped_rows, colourings, marks, leaps)))
+    still = list(drawn(map_sections(coordinates, findings.n_dropped_rows, colorings, marks, leaps)))
     what = f"{count(len(findings.coordinates), 'point')} on {count(findings.n_axes, 'axis', 'axes')}"
     return page(
         findings.words.title(findings.spectrum, what),

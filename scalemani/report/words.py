@@ -22,9 +22,8 @@ def setting(value: Any) -> str:
 def dimension_in_words(dimension: Mapping[str, Any]) -> str:
     """Estimates of the dimension, as :func:`scalemani.embedding.dimension.suggested_dimension` gives them."""
     names = {
-        "correlation": "by how fast the number of near pairs grows (correlation dimension, which falls short where it "
-        "is high)",
-        "hypersphere": "by the shape of the distances' distribution (as on a sphere)",
+        "correlation": "(correlation dimension, by how fast the number of near pairs grows; too low where it is high)",
+        "hypersphere": "(by the shape of their distribution, compared with a sphere's)",
     }
     parts = [
         f"{dimension[key]['dimension']:.2f} ± {dimension[key]['standard_error']:.2f} {name}"
@@ -34,16 +33,16 @@ def dimension_in_words(dimension: Mapping[str, Any]) -> str:
     if not parts:
         return "There are too few distances to estimate the dimension of the data from."
     agreed = f" Both suggest {count(dimension['suggested'], 'axis', 'axes')}." if dimension.get("agree") else ""
-    return f"The dimension of the data, from geodesic distances: {'; '.join(parts)}.{agreed}"
+    return f"Estimated from geodesic distances, the data has the dimension {' or '.join(parts)}.{agreed}"
 
 
 def which_to_follow(caution: str, *, curve: bool) -> str:
     """Which of the answers counts when they disagree; `curve` says that residual variance by axes is among them."""
     if not curve:
-        return f"{caution}Where these disagree, the residual variance of a fit with more axes decides."
+        return f"{caution}If these answers disagree, the residual variance of a fit with more axes decides."
     return (
-        f"{caution}Where these disagree, residual variance has the final word: take the number of axes at which it "
-        "stops falling, and 1 if it never falls."
+        f"{caution}If these answers disagree, trust the residual variance: take the number of axes at which it stops "
+        "falling, or 1 if it never falls."
     )
 
 
@@ -88,7 +87,7 @@ def _about_the_graph(s: Account) -> Iterator[Notice]:
         yield Notice(
             f"The graph was in several parts, joined by {count(s['n_bridges'], 'bridge')}.",
             [
-                "Distances across a bridge are those of a gap, not of the data: how the parts lie to each other "
+                "The distance across a bridge is that of a gap, not of the data. So how the parts lie to each other "
                 "means little. More neighbours may join them by data.",
             ],
         )

@@ -26,7 +26,7 @@ from scalemani.kernel.eigensolver import basis_bytes, basis_limits, first_block,
 from scalemani.kernel.far_rows import RANK_TOLERANCE, FarRows, far_rows
 from scalemani.kernel.operators import (
     SUMS,
-    CentredKernels,
+    CenteredKernels,
     DenseKernels,
     DistanceSums,
     FirstRead,
@@ -38,7 +38,7 @@ from scalemani.parameters import Parameters
 from scalemani.steps.base import ByKind, FitSize, Needs, Step, Work
 from scalemani.steps.checks import (
     CHECKED,
-    check_centred,
+    check_centered,
     check_fit,
     check_placed,
     check_stored,
@@ -84,7 +84,6 @@ class Axes(Step):
     from_points: tuple[str, ...] = ("solve", "model")
 
     def fields(self, parameters: Parameters, kind: str) -> SolveFields:
-        """The solver's parameters."""
         return SolveFields(
             n_components=int(parameters.n_components),
             correction=parameters.correction_in(1.0),
@@ -148,7 +147,6 @@ class Axes(Step):
         return [f"{reads} reads of the distances"] if reads else []
 
     def left(self, store: RunStore) -> set[str]:
-        """The axes."""
         return set(MODEL) if store.record(SolveRecord) is not None else set()
 
     def account(self, store: RunStore) -> dict[str, Any]:
@@ -201,7 +199,7 @@ class TileAxes(Axes):
             begun = None if first is None else [checksum(first.block), checksum(first.found)]
             asked = asdict(self.fields(parameters, ""))
             pieces = store.pieces("solve", {**asked, "most_columns": most_columns, "first_read": begun})
-        kernels = CentredKernels(
+        kernels = CenteredKernels(
             cluster, store, on_read=lambda reads: report("solve", reads, 0), first=first, kept=pieces
         )
 
@@ -303,7 +301,6 @@ class TileAxes(Axes):
     scratch_while = "while it is solved"
 
     def fewest(self, parameters: Parameters) -> int:
-        """One more than axes."""
         return parameters.n_components + 1
 
     def needs(self, size: FitSize, cut: TileCut) -> Needs:
@@ -329,13 +326,13 @@ class TileAxes(Axes):
                 "a read, or the basis growing": max(reading, growth_bytes(n, m)),
                 "outputs": outputs_bytes(n, components),
             },
-            worker={**graph, f"{size.threads} tasks": size.threads * task, **vectors},
+            worker={**graph, f"tasks, {size.threads} at once": size.threads * task, **vectors},
             remedies=fewer_components(size),
             disk=8 * n * (3 * m + SUMS + components + 4),  # the first read, vectors and maps
             scratch=kept,
             tasks=reads * runs,
             pieces=[f"{runs} a read"],
-            lines=[("reads of D", f"{f'about {reads}' if reads else 'none'}, besides the one while it is written")],
+            lines=[("reads of D", f"{f'about {reads}' if reads else 'none'} after D is written")],
             numbers={"most_columns": cut.most_columns, "reads": reads, "tasks_a_read": runs, "disk_solving": kept},
         )
 
@@ -413,14 +410,13 @@ class LandmarkAxes(Axes):
             allowed = MEANS_ALLOWED * float(np.abs(means).max())
             if not np.allclose(means, embedding.means, rtol=MEANS_ALLOWED, atol=allowed):
                 raise SelfCheckError("the means are not those of the landmarks' distances")
-            check_centred(embedding.vectors)
+            check_centered(embedding.vectors)
             form = work.parameters.projection
             check_placed(read_back(store, chosen), chosen, embedding, _residuals(store), form)
         except SelfCheckError as error:
             yield Fault("model", "self-check", str(error))
 
     def remake(self, work: Work, faults: ByKind, *, waiting: bool) -> list[str]:
-        """Solve again from the square."""
         store = work.store
         if waiting:
             return []

@@ -115,7 +115,7 @@ def check_stored(
     if sums is not None:
         found["sums"] = _sums(rows, vertices, sums)
     if embedding is not None:
-        found["constants"] = check_centred(embedding.vectors)
+        found["constants"] = check_centered(embedding.vectors)
         found["projection"] = check_placed(rows, vertices, embedding, residuals, projection)
     return found
 
@@ -125,7 +125,7 @@ def _refuse(what: str, found: float, allowed: float, why: str) -> None:
         raise SelfCheckError(f"{what} ({found:.1e}, where {allowed:.1e} is allowed): {why}")
 
 
-def check_centred(vectors: F64) -> float:
+def check_centered(vectors: F64) -> float:
     """Largest |V'1| of unit columns, 1 a unit vector too."""
     found = float(np.abs(vectors.sum(axis=0)).max()) / float(np.sqrt(len(vectors)))
     _refuse("eigenvectors are not orthogonal to 1", found, 1e-9, "centring failed")
@@ -178,7 +178,7 @@ def _solution(solution: Solution, precision: str, tol: float) -> dict[str, float
     asymmetry, residual = pairs.asymmetry, float(pairs.residuals.max())
     least = rounding(len(pairs.vectors), pairs.values) / np.maximum(np.abs(pairs.values), np.finfo(float).tiny)
     _refuse("the operators are not symmetric", asymmetry, ASYMMETRY_ALLOWED[precision], "a product of D is wrong")
-    found = {"symmetry": asymmetry, "constants": check_centred(pairs.vectors), "residuals": residual}
+    found = {"symmetry": asymmetry, "constants": check_centered(pairs.vectors), "residuals": residual}
     if pairs.converged:
         beyond = float(np.max(pairs.residuals - least))
         _refuse("residuals of pairs that are said to have converged", beyond, max(tol, NOISE), "the solver is wrong")

@@ -258,11 +258,9 @@ class TileDistances(Step):
     # ---- what a fitted model asks ----
 
     def kept(self, store: RunStore) -> bool:
-        """Whether D is there."""
         return store.has_distances
 
     def drop(self, store: RunStore) -> None:
-        """Remove D."""
         store.drop_distances()
 
     def rows(self, store: RunStore, vertices: I64) -> F32 | None:
@@ -290,10 +288,10 @@ class TileDistances(Step):
             working = threads * geodesic_task_bytes(n, edges, cut.tile, m, each, compressed)
             client = {"shares in flight": waiting_bytes(n, cut.tile, 2 * m + SUMS, size.window), **sums}
             if size.embedded:  # the sampled rows come after the tasks
-                worker = {**graph, f"{threads} tasks": max(working, median)}
+                worker = {**graph, f"tasks, {threads} at once": max(working, median)}
             else:
                 client |= {**graph, "sampled rows": median}
-                worker = {**graph, f"{threads} tasks": working, "vectors": each * m * n}
+                worker = {**graph, f"tasks, {threads} at once": working, "vectors": each * m * n}
         return Needs(
             client=client,
             worker=worker,
@@ -316,7 +314,6 @@ class TileDistances(Step):
         return float(max(rounds * (searched + written) / slots, reaching))
 
     def cut_in(self, store: RunStore) -> int | None:
-        """The side of its tiles."""
         return store.blocks.size if store.has_distances else None
 
 

@@ -18,7 +18,7 @@ from scalemani.embedding.isometric import (
     Basis,
     basis_of_gram,
     basis_of_rows,
-    centred_product,
+    centered_product,
     contrast,
     landmark_map,
     panels,
@@ -65,7 +65,6 @@ class Features(Step):
             )
 
     def fields(self, parameters: Any, kind: str) -> FeaturesFields:
-        """The kernel."""
         linear = parameters.kernel == "linear"
         return FeaturesFields(
             kernel=parameters.kernel,
@@ -142,7 +141,6 @@ class Features(Step):
         )
 
     def left(self, store: RunStore) -> set[str]:
-        """All that it leaves."""
         return {MEAN, LOADINGS, SPREAD, REFERENCES} if store.record(FeaturesRecord) is not None else set()
 
     def remake(self, work: Work, faults: ByKind, *, waiting: bool) -> list[str]:
@@ -280,7 +278,7 @@ def left_vectors(work: Work) -> F64:
             part = rows[order[here]]
             if references is not None:
                 part = kernel_of(state.fields, state.gamma).values(part, references)
-            left[here] = centred_product(part, basis.mean, basis.loadings) / basis.spread
+            left[here] = centered_product(part, basis.mean, basis.loadings) / basis.spread
     left -= left.mean(axis=0)  # the mean's rounding matters in the directions of least spread
     work.made["left"] = left
     return left

@@ -98,11 +98,9 @@ class NeighborsStep(Step):
         return lists
 
     def begun(self, store: RunStore) -> list[str]:
-        """The lists."""
         return ["the neighbours"] if store.record(NeighborsRecord) is not None else []
 
     def account(self, store: RunStore) -> dict[str, Any]:
-        """How neighbours were found."""
         state = store.needed(NeighborsRecord)
         return {
             "knn_method": state.method,
@@ -178,7 +176,6 @@ class GraphStep(Step):
         work.report(self.name, 1, 1)
 
     def begun(self, store: RunStore) -> list[str]:
-        """The graph."""
         return ["the graph"] if store.record(GraphRecord) is not None else []
 
     def left(self, store: RunStore) -> set[str]:

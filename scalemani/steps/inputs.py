@@ -103,7 +103,6 @@ class _ByEdges(Input):
         return 8 * self.n_rows + held_bytes(self.matrix)
 
     def search_bytes(self, parameters: Parameters, edges: int) -> int:
-        """Lists and graph."""
         n = self.n_distinct
         listed = n * _neighbors(parameters, edges, n)
         return symmetric_bytes(n, max(edges, listed)) + lists_bytes(n, listed)
@@ -232,7 +231,6 @@ class FeatureInput(_Searched):
         return self.memory is None or self.n_distinct * (8 * self.n_features + 24) <= self.memory // 4
 
     def room(self, n_neighbors: int) -> int | None:
-        """A share of the memory."""
         if self.memory is None:
             return None
         return search_room(self.memory, self.points.rows, self.n_rows, self.n_distinct, n_neighbors)
@@ -311,7 +309,6 @@ class KernelInput(DistanceInput):
         self.fingerprint = hashlib.blake2b(self.kernel.tobytes(), digest_size=16).hexdigest()
 
     def held(self) -> int:
-        """Distances and kernel values."""
         return super().held() + held_bytes(self.kernel)
 
 

@@ -26,7 +26,7 @@ from scalemani.steps.inputs import FeatureInput, Input
 from scalemani.storage.pieces import Pieces
 
 
-class LabelledInput(FeatureInput):
+class LabeledInput(FeatureInput):
     """Rows of features that have labels.
 
     class_names: Labels as text, sorted.
@@ -187,9 +187,7 @@ class LabelledInput(FeatureInput):
         return replace(graph, order=members[graph.order], bridges=members[graph.bridges], means=means)
 
 
-def read_labelled(
-    X: Any, y: Any, parameters: Parameters, memory: int | None = None, folder: str | None = None
-) -> Input:
+def read_labeled(X: Any, y: Any, parameters: Parameters, memory: int | None = None, folder: str | None = None) -> Input:
     """Rows of features and their labels, validated, as :func:`scalemani.steps.inputs.read_input` reads rows alone.
 
     Raises ScalemaniError: Also for labels that can't be taken (:func:`scalemani.points.classes.read_labels`), for given
@@ -207,4 +205,4 @@ def read_labelled(
         )
     if parameters.shortcuts == "remove":
         raise ScalemaniError("shortcuts='remove' with labels: no edges are looked for that leap; leave one of them out")
-    return LabelledInput(X, read_labels(y), parameters.metric, memory, folder)
+    return LabeledInput(X, read_labels(y), parameters.metric, memory, folder)

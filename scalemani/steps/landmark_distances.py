@@ -180,7 +180,6 @@ class LandmarkDistances(Step):
 
     @property
     def exported(self) -> tuple[str, ...]:
-        """The matrix (n, m)."""
         return (POINTS,)
 
     def copy(self, store: RunStore, folder: Location) -> None:
@@ -196,7 +195,6 @@ class LandmarkDistances(Step):
     scratch_while = "while they are turned"
 
     def cuts(self, size: FitSize) -> Iterator[Layout]:
-        """The fastest first."""
         begun = size.begun
         return layouts(size.n, landmark_count(size.parameters), size.slots) if begun is None else iter([begun])
 
@@ -213,7 +211,7 @@ class LandmarkDistances(Step):
         blocks = f"{chunks:,} block{'' if chunks == 1 else 's'} of {chunk:,} points"
         return Needs(
             client={"square": 8 * m**2},
-            worker={**graph, f"{threads} tasks": threads * max(rows + 4 * chunk * here, turned)},
+            worker={**graph, f"tasks, {threads} at once": threads * max(rows + 4 * chunk * here, turned)},
             remedies=fewer_landmarks(size),
             disk=disk,
             scratch=scratch,

@@ -47,7 +47,6 @@ class ManyAxes(LandmarkAxes):
             super().run(replace(work, parameters=_with_many(work.parameters)))
 
     def account(self, store: RunStore) -> dict[str, Any]:
-        """How many there are."""
         return {"n_landmark_axes": store.needed(SolveRecord).fields.n_components}
 
 
@@ -55,7 +54,6 @@ class ManyCoordinates(Placement):
     """The coordinates of all rows on these axes."""
 
     def needs(self, size: FitSize, cut: Any) -> Needs:
-        """As many axes."""
         return super().needs(replace(size, parameters=_with_many(size.parameters)), cut)
 
 
@@ -99,7 +97,6 @@ class Map(Step):
     mends = {"map": "solves again", "projected": "takes it from the distances again"}
 
     def fields(self, parameters: Any, kind: str) -> MapFields:
-        """Axes, ridge and scale."""
         ridge = parameters.ridge
         if ridge is None:
             ridge = LINEAR_RIDGE if parameters.kernel == "linear" else KERNEL_RIDGE
@@ -193,7 +190,6 @@ class Map(Step):
             yield Fault("array", WEIGHTS, "the eigenvalues do not follow from the projected kernel")
 
     def remake(self, work: Work, faults: ByKind, *, waiting: bool) -> list[str]:
-        """Solve again."""
         store = work.store
         state = store.record(MapRecord)
         if waiting or state is None:
@@ -224,7 +220,6 @@ class Map(Step):
         }
 
     def coordinates(self, store: RunStore) -> F64:
-        """Those of all vertices."""
         return store.read_array(COORDINATES)
 
     def needs(self, size: FitSize, cut: Any) -> Needs:

@@ -131,12 +131,11 @@ class _KernelForm(Form):
         self._kernel, self.exact_bounds = kernel, isinstance(kernel, Kernel)
 
     def pairs(self, a: Any, b: Any) -> Any:
-        """Of each a[i] and b[i]."""
         values = [self._kernel.values(both, both) for both in np.stack([a, b], axis=1)]
         squares = [K[0, 0] - (K[0, 1] + K[1, 0]) + K[1, 1] for K in values]
         return np.sqrt(np.maximum(squares, 0.0))
 
-    def bounds(self, a: Any, b: Any, centre: Any) -> tuple[Any, Any]:
+    def bounds(self, a: Any, b: Any, center: Any) -> tuple[Any, Any]:
         """The distances themselves, twice; of a function with what rounding may leave."""
         own = self._kernel.own(a)[:, None] + self._kernel.own(b)
         values = self._kernel.values(a, b)

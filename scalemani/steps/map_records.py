@@ -56,7 +56,6 @@ class FeaturesRecord(StepRecord, frozen=True, kw_only=True):
 
     @property
     def sizes(self) -> Mapping[str, int | None]:
-        """Of the features."""
         return {"rank": self.rank, "width": self.width, "references": self.n_references}
 
 
@@ -95,7 +94,6 @@ class MapRecord(StepRecord, frozen=True, kw_only=True):
 
     @property
     def sizes(self) -> Mapping[str, int | None]:
-        """Axes."""
         return {"map_axes": self.fields.n_components}
 
     def __post_init__(self) -> None:

@@ -88,5 +88,4 @@ class PairsRecord(StepRecord, frozen=True, kw_only=True):
 
     @property
     def sizes(self) -> Mapping[str, int | None]:
-        """Axes and landmarks."""
         return {"axes": self.fields.n_components, "pair_landmarks": self.n_landmarks}

@@ -81,11 +81,9 @@ class Axes(Step):
     mends = {"pairs": "solves again"}
 
     def check_before(self, points: Any, parameters: Any) -> None:
-        """X has the landmarks."""
         check_landmarks(points, parameters)
 
     def fields(self, parameters: Any, kind: str) -> PairsFields:
-        """Axes, scale, seed and landmarks."""
         some = parameters.landmarks
         said = None if some is None else str(some if np.ndim(some) == 0 else np.sort(np.asarray(some)).tolist())
         return PairsFields(
@@ -161,7 +159,6 @@ class Axes(Step):
         return {COORDINATES} | ({LANDMARKS, MAP} if state.n_landmarks else set())
 
     def remake(self, work: Work, faults: ByKind, *, waiting: bool) -> list[str]:
-        """Solve again."""
         store, state = work.store, work.store.record(PairsRecord)
         if waiting or state is None:
             return []
@@ -174,7 +171,6 @@ class Axes(Step):
         return ["the axes were solved again"]
 
     def coordinates(self, store: RunStore) -> F64:
-        """Those of all vertices."""
         return store.read_array(COORDINATES)
 
     def account(self, store: RunStore) -> dict[str, Any]:
@@ -299,11 +295,9 @@ class LaplacianAxes(Axes):
         super().check_before(points, parameters)
 
     def nonzeros(self, edges: csr_array) -> int:
-        """None where multigrid is taken."""
         return super().nonzeros(edges) if suits_a_factor(edges, 0) else 0
 
     def fields(self, parameters: Any, kind: str) -> PairsFields:
-        """Also what the edges weigh."""
         return structs.replace(
             super().fields(parameters, kind),
             weights=parameters.weights,

@@ -64,14 +64,12 @@ class PassingDistances(Step):
         return ["sums over some rows of D"] if store.pieces(self.name).count("sum") else []
 
     def left(self, store: RunStore) -> set[str]:
-        """The sums."""
         if store.record(DistancesRecord) is None:
             return set()
         classes = store.needed(GraphRecord).n_classes is not None
         return {PROJECTED} if classes else {PROJECTED, DISTANCE_COUNTS}
 
     def remake(self, work: Work, faults: ByKind, *, waiting: bool) -> list[str]:
-        """From the graph."""
         if waiting:
             return []
         self._make(work)
@@ -98,7 +96,7 @@ class PassingDistances(Step):
         worker = {
             "graph": graph,
             "directions as float32": 4 * n * rank,
-            f"{size.threads} tasks": max(size.threads * task, median_bytes(n, edges)),
+            f"tasks, {size.threads} at once": max(size.threads * task, median_bytes(n, edges)),
         }
         return Needs(
             client=client if size.embedded else {**client, "graph": graph},

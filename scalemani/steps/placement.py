@@ -56,7 +56,6 @@ class Placement(Step):
         store.finish(PlacementRecord(fields=self.fields(work.parameters, "")))
 
     def left(self, store: RunStore) -> set[str]:
-        """The coordinates."""
         return {COORDINATES} if store.record(PlacementRecord) is not None else set()
 
     def check(self, work: Work, broken: set[str]) -> Iterator[Fault]:
@@ -89,7 +88,6 @@ class Placement(Step):
         return ["the points were placed again"]
 
     def coordinates(self, store: RunStore) -> F64 | None:
-        """Those of all vertices."""
         return store.read_array(COORDINATES)
 
     # ---- what it will take ----
@@ -101,7 +99,7 @@ class Placement(Step):
         tasks = size.threads * (BATCH_BYTES + 2 * 4 * cut.points_a_chunk * m)
         return Needs(
             client={"square": 8 * m * m, "outputs": 3 * 8 * n * components + 3 * 8 * n},
-            worker={**graph, f"{size.threads} tasks": tasks, "chunks kept": KEPT_BYTES},
+            worker={**graph, f"tasks, {size.threads} at once": tasks, "chunks kept": KEPT_BYTES},
             remedies=fewer_landmarks(size),
             disk=8 * n * (components + 4),
             tasks=chunks,
@@ -160,7 +158,6 @@ class _Model:
 
 
 def _place_block(path: str, identity: str, block: int, model: _Model) -> F64:
-    """One task."""
     store = shared_run(path, identity)
     placer = model.placer(store)
     points = Layout.of(store).by_point(store)

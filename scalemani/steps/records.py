@@ -72,7 +72,6 @@ class DataRecord(StepRecord, frozen=True, kw_only=True):
 
     @property
     def sizes(self) -> Mapping[str, int | None]:
-        """Rows, columns, distinct rows."""
         return {"rows": self.fields.n_rows, "features": self.fields.n_features, "points": self.n_distinct}
 
     def __post_init__(self) -> None:
@@ -175,7 +174,6 @@ class GraphRecord(StepRecord, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def sizes(self) -> Mapping[str, int | None]:
-        """Of the graph."""
         return {
             "vertices": self.n_vertices,
             "pairs": self.n_vertices * (self.n_vertices - 1) // 2,
@@ -223,7 +221,6 @@ class ShortcutsRecord(StepRecord, frozen=True, kw_only=True):
 
     @property
     def sizes(self) -> Mapping[str, int | None]:
-        """Edges."""
         return {"shortcuts": self.n_shortcuts}
 
 
@@ -373,7 +370,6 @@ class SolveRecord(StepRecord, frozen=True, kw_only=True):
 
     @property
     def sizes(self) -> Mapping[str, int | None]:
-        """Axes."""
         return {"axes": self.fields.n_components}
 
     def __post_init__(self) -> None:

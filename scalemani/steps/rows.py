@@ -62,7 +62,6 @@ def scattered_rows(cluster: Cluster, store: RunStore, vertices: I64) -> F32:
 
 
 def _some_rows(path: str, identity: str, sources: I64, memory: RowMemory) -> F32:
-    """One task."""
     return geodesic_rows(memory.paths(path, identity), sources)
 
 

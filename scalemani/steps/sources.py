@@ -124,7 +124,6 @@ class Sources(Step):
     from_points = ("landmarks",)
 
     def check_before(self, points: Any, parameters: Parameters) -> None:
-        """Landmarks are rows of X."""
         check_landmarks(points, parameters)
 
     def fields(self, parameters: Parameters, kind: str) -> SourcesFields:
@@ -171,11 +170,9 @@ class Sources(Step):
         work.report("landmarks", 1, 1)
 
     def begun(self, store: RunStore) -> list[str]:
-        """The landmarks."""
         return ["the landmarks"] if has_landmarks(store) else []
 
     def left(self, store: RunStore) -> set[str]:
-        """The landmarks."""
         return {LANDMARKS} if has_landmarks(store) else set()
 
     def remake(self, work: Work, faults: ByKind, *, waiting: bool) -> list[str]:
@@ -213,7 +210,6 @@ class Sources(Step):
     # ---- what it will take ----
 
     def fewest(self, parameters: Parameters) -> int:
-        """All landmarks are vertices."""
         return 1 if parameters.landmarks is None else landmark_count(parameters)
 
     def needs(self, size: FitSize, cut: Any) -> Needs:
@@ -345,7 +341,6 @@ def _harmonic(m: int) -> float:
 
 
 def _way(parameters: Parameters) -> str:
-    """How landmarks are chosen."""
     return parameters.landmark_method if isinstance(parameters.landmarks, Integral) else "given"
 
 

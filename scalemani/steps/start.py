@@ -149,7 +149,7 @@ class Start(Step):
         block = start_block_bytes(n, vertices, block_columns(size))
         client = {"rows to start from": rows, "in flight, or the block": max(flying, block)}
         searched = size.threads * scattered_task_bytes(n, edges, SOURCES_A_TASK)
-        worker = {"graph": graph_bytes(n, edges) + paths_bytes(n, edges), f"{size.threads} tasks": searched}
+        worker = {"graph": graph_bytes(n, edges) + paths_bytes(n, edges), f"tasks, {size.threads} at once": searched}
         return Needs(
             client=client,
             worker={} if size.given else worker,
@@ -160,7 +160,6 @@ class Start(Step):
         )
 
     def seconds(self, size: FitSize, cut: TileCut, rates: Any) -> float | None:
-        """Rounds of tasks."""
         tasks = self._tasks(size, cut)
         return -(-tasks // size.slots) * SOURCES_A_TASK * float(rates.sample.row) if tasks else None
 

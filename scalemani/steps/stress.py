@@ -15,7 +15,7 @@ from msgspec import structs
 from scalemani.aliases import F32, F64, I64
 from scalemani.cluster.tasks import waiting_bytes
 from scalemani.embedding.coordinates import make_embedding
-from scalemani.embedding.stress import MEMORY, SUMS, minimise, place, share
+from scalemani.embedding.stress import MEMORY, SUMS, minimize, place, share
 from scalemani.errors import ConvergenceWarning, ScalemaniError, SelfCheckError, warn
 from scalemani.geodesics.paths import geodesic_rows
 from scalemani.geodesics.reads import Reader, sweep
@@ -55,7 +55,6 @@ class _Classical(Axes):
         return super().fields(replace(parameters, tol=CLASSICAL_TOL), kind)
 
     def solve(self, work: Work) -> None:
-        """To that."""
         super().solve(replace(work, parameters=replace(work.parameters, tol=CLASSICAL_TOL)))
 
     def account(self, store: RunStore) -> dict[str, Any]:
@@ -114,7 +113,7 @@ class Stress(Step):
         else:
             start, state = self.start(store, fields), None
         work.report(self.name, 0, 0)
-        found = minimise(self.reads(work, fields), start, fields.tol)
+        found = minimize(self.reads(work, fields), start, fields.tol)
         work.report(self.name, len(found.stresses), len(found.stresses))
         if not found.stresses[-1] * scale * scale < LARGEST:
             raise ScalemaniError(
@@ -182,7 +181,7 @@ class Stress(Step):
         kernels = DenseKernels(square)
         pairs = solve(kernels, fields.n_components, correction=None, tol=CLASSICAL_TOL, seed=fields.random_state)
         first = make_embedding(pairs, kernels.sums, 1.0).coordinates()
-        few = minimise(lambda X: share(square, X)[0], first, fields.tol).coordinates
+        few = minimize(lambda X: share(square, X)[0], first, fields.tol).coordinates
         found = place(np.ascontiguousarray(rows.T), few)
         found[chosen] = few
         return found
@@ -202,7 +201,6 @@ class Stress(Step):
         return [f"{reads} reads of the distances for the least stress"] if reads else []
 
     def left(self, store: RunStore) -> set[str]:
-        """The map."""
         return set(ALL) if store.record(StressRecord) is not None else set()
 
     def check(self, work: Work, broken: set[str]) -> Iterator[Fault]:
@@ -255,7 +253,6 @@ class Stress(Step):
         }
 
     def coordinates(self, store: RunStore) -> F64 | None:
-        """Those of all vertices."""
         return store.read_array(COORDINATES)
 
     # ---- what it will take ----
@@ -263,7 +260,6 @@ class Stress(Step):
     scratch_while = "while the stress falls"
 
     def fewest(self, parameters: Any) -> int:
-        """One more than axes."""
         return int(parameters.n_components) + 1
 
     def needs(self, size: FitSize, cut: Any) -> Needs:
@@ -279,7 +275,7 @@ class Stress(Step):
         steps = max(steps, 24 * n * start + 12 * 8 * start**2)  # before
         return Needs(
             client={**graph, "steps and gradients": steps, "a read": reading},
-            worker={**graph, f"{size.threads} tasks": size.threads * task, "coordinates": 8 * n * p},
+            worker={**graph, f"tasks, {size.threads} at once": size.threads * task, "coordinates": 8 * n * p},
             disk=8 * n * (p + 1),
             scratch=kept,
             tasks=USUAL_READS * runs,
@@ -289,7 +285,6 @@ class Stress(Step):
         )
 
     def seconds(self, size: FitSize, cut: Any, rates: Any) -> float:
-        """Reads of D from memory."""
         side, p = min(cut.tile, 512), size.parameters.n_components
         tile, points = np.ones((side, side), np.float32), np.random.default_rng(0).random((2 * side, p))
         each = rates.median(lambda: share(tile, points[:side], points[side:])) + rates.on_disk(tile)[1]
@@ -300,7 +295,6 @@ class LandmarkStress(Stress):
     """The least stress of the landmarks' own distances, in memory."""
 
     def reads(self, work: Work, fields: StressFields) -> Callable[[F64], F64]:
-        """What reads their square."""
         square = symmetric_square(work.store)
         return lambda X: share(square, X)[0]
 
@@ -313,12 +307,10 @@ class LandmarkStress(Stress):
         return None
 
     def needs(self, size: FitSize, cut: Any) -> Needs:
-        """The square, and its steps."""
         m, p = cut.m, size.parameters.n_components
         return Needs(client={"square": 3 * 8 * m * m, "steps and gradients": 8 * m * p * (2 * MEMORY + 8)})
 
     def seconds(self, size: FitSize, cut: Any, rates: Any) -> float:
-        """Reads of the square."""
         square, points = np.ones((256, 256)), np.random.default_rng(0).random((256, size.parameters.n_components))
         return float(2 * USUAL_READS * rates.median(lambda: share(square, points)) * (cut.m / 256) ** 2)
 
@@ -329,7 +321,6 @@ class StressPlacement(Placement):
     model = ALL
 
     def axes(self, store: RunStore, form: str) -> StressAxes:
-        """The landmarks' map."""
         return stress_axes(store)
 
     def seconds(self, size: FitSize, cut: Any, rates: Any) -> float:

@@ -9,7 +9,7 @@ from scalemani.embedding.coordinates import make_embedding
 from scalemani.errors import ScalemaniError, keeping_warnings
 from scalemani.kernel.constant import Solution, solve
 from scalemani.kernel.far_rows import RANK_TOLERANCE
-from scalemani.kernel.operators import CentredKernels, DenseKernels, DistanceSums, FirstRead, Kernels, kernels_bytes
+from scalemani.kernel.operators import CenteredKernels, DenseKernels, DistanceSums, FirstRead, Kernels, kernels_bytes
 from scalemani.progress import Progress
 from scalemani.projection.linear_map import Axes
 from scalemani.steps.placement import place_all
@@ -59,7 +59,7 @@ def _by_tiles(store: RunStore, cluster: Cluster, state: SolveRecord, report: Pro
     """From tiles of D, beginning with the read of it that the fit kept."""
     start = store.record(StartRecord)
     report("without the constant", 0, MOST_READS)
-    kernels = CentredKernels(
+    kernels = CenteredKernels(
         cluster,
         store,
         "float64" if state.tolerance < RANK_TOLERANCE else None,  # rows are far off: float32 loses the others
@@ -74,7 +74,6 @@ def _by_tiles(store: RunStore, cluster: Cluster, state: SolveRecord, report: Pro
 def _by_landmarks(
     store: RunStore, cluster: Cluster, state: SolveRecord, report: Progress
 ) -> tuple[Solution, DistanceSums]:
-    """From the landmarks' own distances."""
     kernels = DenseKernels(symmetric_square(store), store.read_array(COUNTS))
     solution = _solved(kernels, state)
     pairs = solution.pairs

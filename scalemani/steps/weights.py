@@ -58,7 +58,6 @@ class Weights(Step):
     mends = {"weights": "finds them again"}
 
     def check_before(self, points: Any, parameters: Any) -> None:
-        """Rows of features."""
         if points.kind not in ("features", "kernel"):
             raise ScalemaniError(
                 f"metric={parameters.metric!r}: X holds distances, and weights are found from rows of features; give "
@@ -72,7 +71,6 @@ class Weights(Step):
         check_kernel(points, parameters)
 
     def fields(self, parameters: Any, kind: str) -> WeightsFields:
-        """Kernel and ridge."""
         kernel = plain(parameters.kernel)
         return WeightsFields(
             kernel=None if kernel == "linear" else kernel,
@@ -135,7 +133,6 @@ class Weights(Step):
         store.finish(WeightsRecord(fields=fields, gamma=gamma))
 
     def left(self, store: RunStore) -> set[str]:
-        """The weights."""
         return {INDPTR, INDICES, VALUES} if store.record(WeightsRecord) is not None else set()
 
     def check(self, work: Work, broken: set[str]) -> Iterator[Fault]:
@@ -155,7 +152,6 @@ class Weights(Step):
             yield Fault("array", VALUES, "weights are not those of the points")
 
     def remake(self, work: Work, faults: ByKind, *, waiting: bool) -> list[str]:
-        """From the lists."""
         state = work.store.record(WeightsRecord)
         if waiting or state is None:
             return []
@@ -172,7 +168,6 @@ class Weights(Step):
         return ["the weights were found again"]
 
     def account(self, store: RunStore) -> dict[str, Any]:
-        """The kernel."""
         state = store.needed(WeightsRecord)
         return {"kernel": state.fields.kernel, "gamma": state.gamma or None, "reg": state.fields.reg}
 
@@ -184,7 +179,7 @@ class Weights(Step):
         task = 8 * 6 * min(max(ENTRIES, each), size.n * each)
         return Needs(
             client={"weights": 24 * entries},
-            worker={"rows": size.points, f"{size.threads} tasks": size.threads * task},
+            worker={"rows": size.points, f"tasks, {size.threads} at once": size.threads * task},
             disk=16 * entries + 8 * size.n,
         )
 
@@ -328,8 +323,8 @@ def check_kernel(points: Any, parameters: Any) -> None:
         kernel, K = own.name, _called(own, dense(points.points.rows[some]))
     if not np.isfinite(K).all():
         raise ScalemaniError(f"kernel={kernel!r}: values on these rows are not finite; give a smaller degree or gamma")
-    centred = K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean()
-    values = np.linalg.eigvalsh((centred + centred.T) / 2)
+    centered = K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean()
+    values = np.linalg.eigvalsh((centered + centered.T) / 2)
     negative = -float(values[values < 0].sum()) / max(float(np.abs(values).sum()), 1e-300)
     if negative > MOST_NEGATIVE and values[0] < -8 * eps * len(K) * np.abs(K).max():
         raise ScalemaniError(
@@ -379,5 +374,4 @@ def _rows(path: str, identity: str) -> Any:
 
 
 def _weights(path: str, identity: str, start: int, stop: int, lists: PointLists) -> F64:
-    """One task."""
     return lists.weights(rows_in(shared_run(path, identity)), start, stop)

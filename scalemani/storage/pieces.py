@@ -195,6 +195,5 @@ def drop_finished(out: AnyPath) -> None:
 
 
 def _folder_of(out: AnyPath) -> Location:
-    """The folder of an output's pieces."""
     target = open_location(out).absolute()
     return target.with_name(f".{target.name}.scalemani.partial")

@@ -147,7 +147,6 @@ class PointsArray(zarr.Array[Any]):
 
 
 def _in_zarr(path: Location) -> Any:
-    """What Zarr's functions take for a path."""
     if path.in_bucket is None:
         return str(path)
     store, key = path.in_bucket

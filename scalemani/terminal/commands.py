@@ -18,6 +18,7 @@ from scalemani.progress import Progress, reporting
 from scalemani.terminal.console import CutShort, IncompleteResult, give_missing_streams, refuse_nan, run
 from scalemani.terminal.help import Command, Commands
 from scalemani.terminal.options import (
+    check_reading,
     chosen,
     estimator_options,
     in_options,
@@ -38,7 +39,7 @@ from scalemani.words import printable
 @click.option(
     "--color",
     "--colour",
-    "colours",
+    "colors",
     multiple=True,
     metavar="FILE[:COLUMN]",
     help="Colour the map by a column of a .csv, by a .npy, .npz:key, .zarr:path or .h5::dataset, by .h5ad::obs/column "
@@ -65,7 +66,7 @@ from scalemani.words import printable
 def report(
     store: str,
     out: str,
-    colours: tuple[str, ...],
+    colors: tuple[str, ...],
     new: tuple[str, ...],
     how: dict[str, Any],
     rows: int | None,
@@ -89,13 +90,10 @@ def report(
     from scalemani import load
     from scalemani.formats.columns import read_column
 
-    unused = [name for name in ("heading", "id_column", "columns", "ignore") if how[name] is not None and not new]
-    if unused:
-        option = "--" + unused[0].replace("_", "-")
-        raise ScalemaniError(f"{option} says how a file of --project is read: give one, or leave {option} out")
+    check_reading(how, new, colors)
     model = load(store)
     run = model._run
-    columns = [read_column(colour, len(run.vertex), how["delimiter"], how["decimal"]) for colour in colours]
+    columns = [read_column(color, len(run.vertex), how["delimiter"], how["decimal"]) for color in colors]
     sources = [new_rows(model, store, points, how) for points in new]
     from scalemani.report.map_facts import NewPoints
     from scalemani.report.sections import run_page

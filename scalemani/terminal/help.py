@@ -94,7 +94,6 @@ class Command(click.Command):
 
 
 def _heading(param: click.Parameter) -> str:
-    """The group of an option."""
     for heading, names in OPTIONS.items():
         if param.name in names:
             return heading

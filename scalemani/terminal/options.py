@@ -286,7 +286,6 @@ def _meant(taking: Sequence[str], asked: Mapping[str, Any]) -> str:
 
 
 def _own(method: Entry) -> dict[str, Field[Any]]:
-    """The parameters of a method."""
     return {one.name: one for one in fields(named(method.arguments) if method.arguments else method.load())}
 
 
@@ -381,7 +380,6 @@ def _as_option(found: re.Match[str]) -> str:
 
 
 def _name(option: click.Option) -> str:
-    """The long name of an option."""
     return max(option.opts, key=len)
 
 
@@ -399,6 +397,15 @@ def reading(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(how=how, **given)
 
     return _stacked(_READING)(together)
+
+
+def check_reading(how: Mapping[str, Any], new: Any, color: Any) -> None:
+    """Refuse what says how a file of --project is read where there is none; text of --color has signs, too."""
+    for option, value in how.items():
+        of_text = option in ("delimiter", "decimal") and color
+        if value is not None and not new and not of_text:
+            name = f"--{option.replace('_', '-')}"
+            raise ScalemaniError(f"{name} says how a file of --project is read: give one, or leave {name} out")
 
 
 def reading_again(how: Mapping[str, Any], *, named: bool) -> list[str]:

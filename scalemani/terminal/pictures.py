@@ -11,7 +11,7 @@ import click
 from scalemani.errors import ScalemaniError
 from scalemani.progress import reporting
 from scalemani.terminal.help import Command
-from scalemani.terminal.options import manners, numbers, reading
+from scalemani.terminal.options import check_reading, manners, numbers, reading
 from scalemani.terminal.placing import new_rows, say_notes
 from scalemani.words import count, printable
 
@@ -89,7 +89,8 @@ def plot(
     if not 1 <= len({*axes}) == len(axes) <= 2 or max(axes) >= (2 if p == 1 and axes == (0, 1) else p):
         said = ",".join(map(str, shown))
         raise ScalemaniError(f"--axes {said}: {store} has {count(p, 'axis', 'axes')}; give one or two of 1 to {p}")
-    name, values = ("", None) if color is None else read_column(color, len(model.embedding_), *_text(how))
+    signs = how["delimiter"], how["decimal"]
+    name, values = ("", None) if color is None else read_column(color, len(model.embedding_), *signs)
     points = None
     if new is not None:
         source = new_rows(model, store, new, how)
@@ -103,10 +104,6 @@ def plot(
         click.echo(f"{out}: {'the map' if what == WHAT[0] else what.replace('-', ' ')} of {store}")
 
 
-def _text(how: dict[str, Any]) -> tuple[str | None, str | None]:
-    return how["delimiter"], how["decimal"]
-
-
 def _check_options(what: str, color: str | None, new: str | None, how: dict[str, Any]) -> None:
     """Refuse options of the map where another thing is drawn, and those of a file that there is not."""
     axes = click.get_current_context().get_parameter_source("shown") is click.core.ParameterSource.COMMANDLINE
@@ -114,11 +111,7 @@ def _check_options(what: str, color: str | None, new: str | None, how: dict[str,
     for option, given in of_map.items():
         if given and what != WHAT[0]:
             raise ScalemaniError(f"{option} is for the map: leave it out with --what {what}, or leave --what out")
-    for option, value in how.items():
-        of_text = option in ("delimiter", "decimal") and color is not None
-        if value is not None and new is None and not of_text:
-            name = f"--{option.replace('_', '-')}"
-            raise ScalemaniError(f"{name} says how a file of --project is read: give one, or leave {name} out")
+    check_reading(how, new, color)
 
 
 @click.command(cls=Command)

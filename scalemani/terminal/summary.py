@@ -112,7 +112,6 @@ def _free(name: str, ending: str) -> str:
 
 
 def _command(*words: str) -> str:
-    """A line of shell."""
     return shlex.join(["scalemani", *words])
 
 
@@ -165,7 +164,6 @@ def as_json_values(value: Any) -> Any:
 
 
 def _plain_lines(model: Any) -> list[str]:
-    """The same as lines."""
     return [f"{name:<16} {value}" for name, value in _plain_rows(model)]
 
 
@@ -184,7 +182,7 @@ def _plain_rows(model: Any) -> list[Row]:
         *class_rows(s),
         *_graph_rows(model, s),
         *shortcut_rows(s),
-        *words.plain(s),
+        *words.rows(s),
         *(("note", sentence) for sentence in s.get("notes", [])),
     ]
 
@@ -219,7 +217,7 @@ def _all_lines(model: Any) -> list[str]:
     typed = [in_options(f"{name}={value!r}") for name, value in asked]
     options = [(said[3:], "no") if said.startswith("no --") else said.partition(" ")[::2] for said in typed]
     found = [*given_rows(s), *class_rows(s), *_neighbor_rows(s), *shortcut_rows(s, everything=True)]
-    counted = [*words.rows(s), *words.of_the_run(s), *(("warning", in_options(said)) for said in s["warnings"])]
+    counted = [*words.of_the_run(s), *(("warning", in_options(said)) for said in s["warnings"])]
     groups = [
         Section("In short", tables=[Table([], _plain_rows(model))]),
         Section("What was asked for", tables=[Table([], options)]),

@@ -42,8 +42,8 @@ def test_a_known_turn_shift_and_scale_are_found(reflected):
     np.testing.assert_allclose(laid.turn, turn.T, atol=1e-12)
     unscaled = superposition(MAP, moved, scale=False)
     assert unscaled.scale == 1 and unscaled.disparity < 1e-28
-    centre = MAP.mean(axis=0)
-    np.testing.assert_allclose(unscaled.of(moved), centre + 7 * (MAP - centre), atol=1e-11)
+    center = MAP.mean(axis=0)
+    np.testing.assert_allclose(unscaled.of(moved), center + 7 * (MAP - center), atol=1e-11)
     assert unscaled.apart == pytest.approx(6)  # of points that are seven times as far from the middle
 
 

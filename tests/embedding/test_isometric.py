@@ -13,7 +13,7 @@ from scalemani.embedding import isometric
 from scalemani.embedding.isometric import (
     basis_of_gram,
     basis_of_rows,
-    centred_product,
+    centered_product,
     landmark_map,
     least_strain,
     left_out_error,
@@ -27,7 +27,7 @@ FORMS = {"": (0.0, "lstsq"), "_unit": (0.0, "unit"), "_ridge": (1e-3, "lstsq")}
 def with_left(rows):
     """The directions of rows, and U."""
     basis = basis_of_rows(rows)
-    left = centred_product(rows, basis.mean, basis.loadings) / basis.spread
+    left = centered_product(rows, basis.mean, basis.loadings) / basis.spread
     return basis, left - left.mean(axis=0)
 
 
@@ -107,8 +107,8 @@ def test_the_closed_form_is_really_leaving_rows_out():
     for row in range(30):
         kept = np.arange(30) != row
         mean, target = X[kept].mean(axis=0), Y[kept].mean(axis=0)
-        centred = X[kept] - mean
-        weights = np.linalg.solve(centred.T @ centred + alpha * np.eye(5), centred.T @ (Y[kept] - target))
+        centered = X[kept] - mean
+        weights = np.linalg.solve(centered.T @ centered + alpha * np.eye(5), centered.T @ (Y[kept] - target))
         error += ((Y[row] - target - (X[row] - mean) @ weights) ** 2).sum()
     expected = np.sqrt(error / (Y**2).sum())
     assert left_out_error(left, basis.spread, Y, ridge) == pytest.approx(expected, rel=1e-9)

@@ -19,7 +19,7 @@ from scalemani.embedding.laplacian import (
     diffusion,
     kernel_pca,
     laplacian_pairs,
-    place_unnormalised,
+    place_unnormalized,
     place_walk,
     random_walk,
 )
@@ -134,16 +134,16 @@ def test_the_rolls_resistances_and_trace_are_the_references(weights):
 @pytest.mark.parametrize("weights", ["binary", "gaussian"])
 def test_new_points_are_where_the_reference_puts_them(weights):
     affinity, sigma = roll_weights(weights)
-    neighbours = ORACLE["T_idx"]
-    lengths = np.linalg.norm(ORACLE["X"][neighbours] - ORACLE["T"][:, None], axis=2)
-    assert neighbours.shape[1] == ORACLE["k"]
+    neighbors = ORACLE["T_idx"]
+    lengths = np.linalg.norm(ORACLE["X"][neighbors] - ORACLE["T"][:, None], axis=2)
+    assert neighbors.shape[1] == ORACLE["k"]
     near(np.sort(np.linalg.norm(ORACLE["T"][:, None] - ORACLE["X"], axis=2))[:, : ORACLE["k"]], lengths)
     near_by = np.ones_like(lengths) if weights == "binary" else np.exp(-(lengths**2) / (2 * sigma**2))
     pairs = laplacian_pairs(affinity, 3, tol=1e-13)
-    placed = place_unnormalised(near_by, neighbours, kernel_pca(pairs, degrees(affinity)), pairs.values)
+    placed = place_unnormalized(near_by, neighbors, kernel_pca(pairs, degrees(affinity)), pairs.values)
     near(placed, ORACLE[f"{weights}_T_unnormalised"])
     pairs = laplacian_pairs(affinity, 3, True, tol=1e-13)
-    placed = place_walk(near_by, neighbours, random_walk(pairs, degrees(affinity)), pairs.values)
+    placed = place_walk(near_by, neighbors, random_walk(pairs, degrees(affinity)), pairs.values)
     near(placed, ORACLE[f"{weights}_T_normalised"])
 
 
@@ -299,26 +299,26 @@ def test_what_resistance_has_forgotten():
 
 def test_a_vertex_given_its_own_edges_returns_to_its_place():
     affinity = affinities(graph_of(ORACLE["cycle_edges"], np.arange(1.0, 8), 7), "gaussian")[0]
-    neighbours, weights = affinity.indices.reshape(7, 2), affinity.data.reshape(7, 2)
+    neighbors, weights = affinity.indices.reshape(7, 2), affinity.data.reshape(7, 2)
     pairs = laplacian_pairs(affinity, 1)
-    near(place_unnormalised(weights, neighbours, pairs.vectors, pairs.values), pairs.vectors)
+    near(place_unnormalized(weights, neighbors, pairs.vectors, pairs.values), pairs.vectors)
     pairs = laplacian_pairs(affinity, 2, True)
     vectors = random_walk(pairs, degrees(affinity))
-    near(place_walk(weights, neighbours, vectors, pairs.values), vectors)
+    near(place_walk(weights, neighbors, vectors, pairs.values), vectors)
 
 
 def test_bits_of_a_new_point_do_not_depend_on_its_batch_and_far_ones_are_nan():
     rng = np.random.default_rng(0)
-    vectors, neighbours, weights = rng.normal(size=(50, 3)), rng.integers(50, size=(20, 9)), rng.random((20, 9))
+    vectors, neighbors, weights = rng.normal(size=(50, 3)), rng.integers(50, size=(20, 9)), rng.random((20, 9))
     values = np.array([0.1, 0.2, 0.4])
     weights[3], weights[4] = 0.0, 0.04
-    for place in (place_unnormalised, place_walk):
-        together = place(weights, neighbours, vectors, values)
+    for place in (place_unnormalized, place_walk):
+        together = place(weights, neighbors, vectors, values)
         for turned in (np.asfortranarray(weights), weights):
-            alone = [place(turned[row : row + 1], neighbours[row : row + 1], vectors, values) for row in range(20)]
+            alone = [place(turned[row : row + 1], neighbors[row : row + 1], vectors, values) for row in range(20)]
             np.testing.assert_array_equal(np.concatenate(alone), together)
         missing = np.isnan(together)
-        assert missing[3].all() and missing[4].all() == (place is place_unnormalised) and missing.sum() <= 6
+        assert missing[3].all() and missing[4].all() == (place is place_unnormalized) and missing.sum() <= 6
 
 
 def test_an_edge_of_length_0_is_an_edge_of_weight_1():

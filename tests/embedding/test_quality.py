@@ -16,7 +16,7 @@ from scalemani.embedding import quality
 from scalemani.embedding.quality import (
     continuity,
     embedded_distances,
-    normalised_stress,
+    normalized_stress,
     quality_account,
     residual_variance,
     residual_variances,
@@ -68,11 +68,11 @@ def test_scale_and_an_added_constant_change_nothing(scale, constant):
 def test_sizes_whose_squares_are_out_of_range(case, scale):
     D, X = case
     x, y = D.ravel(), squareform(pdist(X[:, :2])).ravel()
-    for measure in (residual_variance, normalised_stress):
+    for measure in (residual_variance, normalized_stress):
         assert measure(x * scale, y * scale) == pytest.approx(measure(x, y), rel=1e-9)
     for size in (scale, 1.0):
-        found = normalised_stress(x * scale, y * size, scaled=True)
-        assert found == pytest.approx(normalised_stress(x, y, scaled=True), rel=1e-9)
+        found = normalized_stress(x * scale, y * size, scaled=True)
+        assert found == pytest.approx(normalized_stress(x, y, scaled=True), rel=1e-9)
 
 
 @pytest.mark.parametrize("scale", [1e-140, 1e140])
@@ -110,29 +110,29 @@ def test_the_stress_is_that_of_scikit_learn_over_the_squares(case):
     D, _ = case
     found, raw = manifold.smacof(D, n_components=2, n_init=1, max_iter=20, random_state=0)
     x, y = squareform(D), pdist(found)
-    assert normalised_stress(x, y) == pytest.approx(np.sqrt(raw / (x**2).sum()), rel=1e-9)
+    assert normalized_stress(x, y) == pytest.approx(np.sqrt(raw / (x**2).sum()), rel=1e-9)
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.floats(1e-3, 1e3), st.integers(0, 100))
 def test_the_best_scale_is_where_no_other_is_better_and_both_denominators_agree(factor, seed):
     x, y = np.random.default_rng(seed).random((2, 40))
-    best = normalised_stress(x, factor * y, scaled=True)
-    assert best == pytest.approx(normalised_stress(x, y, scaled=True), rel=1e-9)
-    assert all(best <= normalised_stress(x, scale * y) + 1e-12 for scale in np.linspace(0.1, 3, 30))
+    best = normalized_stress(x, factor * y, scaled=True)
+    assert best == pytest.approx(normalized_stress(x, y, scaled=True), rel=1e-9)
+    assert all(best <= normalized_stress(x, scale * y) + 1e-12 for scale in np.linspace(0.1, 3, 30))
     congruence = (x @ y) / np.sqrt((x @ x) * (y @ y))
     assert best == pytest.approx(np.sqrt(1 - congruence**2), rel=1e-7)
-    assert best == pytest.approx(normalised_stress(y, x, scaled=True), rel=1e-7)
+    assert best == pytest.approx(normalized_stress(y, x, scaled=True), rel=1e-7)
 
 
 def test_stress_by_hand():
-    assert normalised_stress([3, 4], [3, 4]) == 0
-    assert normalised_stress([3, 4], [0, 0]) == normalised_stress([3, 4], [0, 0], scaled=True) == 1
-    assert normalised_stress([3, 4], [6, 8]) == pytest.approx(1, rel=1e-15)
-    assert normalised_stress([3, 4, np.inf, 1], [3, 9, 2, np.nan]) == pytest.approx(1, rel=1e-15)
+    assert normalized_stress([3, 4], [3, 4]) == 0
+    assert normalized_stress([3, 4], [0, 0]) == normalized_stress([3, 4], [0, 0], scaled=True) == 1
+    assert normalized_stress([3, 4], [6, 8]) == pytest.approx(1, rel=1e-15)
+    assert normalized_stress([3, 4, np.inf, 1], [3, 9, 2, np.nan]) == pytest.approx(1, rel=1e-15)
     for x, y in (([0, 0], [1, 2]), ([np.nan], [1])):
         with pytest.raises(ScalemaniError, match="above 0"):
-            normalised_stress(x, y)
+            normalized_stress(x, y)
 
 
 # ---- neighbourhoods ----------------------------------------------------------------------------
@@ -255,8 +255,8 @@ def test_the_account_of_every_row_is_what_the_measures_say_of_the_whole(model, m
     assert (whole["n_points"], whole["n_rows"], whole["n_pairs"], whole["n_neighbors"]) == (160, 160, 12720, 6)
     # 1e-6: rows that are found again differ from D in float32's last bits.
     np.testing.assert_allclose(whole["residual_variance"], residual_variances(D, Y, rows), rtol=1e-6, atol=1e-12)
-    assert whole["normalised_stress"] == pytest.approx(normalised_stress(x, y), rel=1e-6)
-    assert whole["normalised_stress_scaled"] == pytest.approx(normalised_stress(x, y, scaled=True), rel=1e-6)
+    assert whole["normalised_stress"] == pytest.approx(normalized_stress(x, y), rel=1e-6)
+    assert whole["normalised_stress_scaled"] == pytest.approx(normalized_stress(x, y, scaled=True), rel=1e-6)
     assert whole["trustworthiness"] == pytest.approx(trustworthiness(D, Y, rows, n_neighbors=6), abs=1e-6)
     assert whole["continuity"] == pytest.approx(continuity(D, Y, rows, n_neighbors=6), abs=1e-6)
     monkeypatch.setattr(quality, "ENTRIES", 160 * 7)

@@ -146,7 +146,7 @@ def test_scikit_learns_axes_span_the_same(X):
 # ---- weights -----------------------------------------------------------------------------------------
 
 
-def neighbours(seed=0, m=30, k=6, D=7):
+def neighbors(seed=0, m=30, k=6, D=7):
     rng = np.random.default_rng(seed)
     X, T = rng.normal(size=(80, D)), rng.normal(size=(m, D))
     return X, T, nearest(cdist(T, X), k)
@@ -154,7 +154,7 @@ def neighbours(seed=0, m=30, k=6, D=7):
 
 @pytest.mark.parametrize("name", EVERY)
 def test_local_grams_are_differences_of_kernel_values(name):
-    (X, T, idx), kernel = neighbours(), EVERY[name]
+    (X, T, idx), kernel = neighbors(), EVERY[name]
     call = kernel if callable(kernel) else lambda x, y: x @ y if kernel is None else kernel.values(x[None], y[None])
     K, values, own = ([[np.squeeze(call(x, y)) for y in b] for x in a] for a, b in ((X, X), (T, X), (T, T)))
     expected = grams_of_kernel(np.array(K), idx, np.array(values), np.diagonal(own))
@@ -170,7 +170,7 @@ def test_local_grams_are_differences_of_kernel_values(name):
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("name", EVERY)
 def test_a_rows_weights_hang_on_no_other_row(name, sparse, monkeypatch):
-    X, T, idx = neighbours(D=50)
+    X, T, idx = neighbors(D=50)
     X, T = (np.where(np.abs(rows) > 1, rows, 0.0) for rows in (X, T))
     grams = local_grams(X, T, idx, EVERY[name])
     if sparse:
@@ -198,7 +198,7 @@ def test_the_linear_kernel_gives_plain_weights():
 
 @pytest.mark.parametrize("gamma", [1e-6, 1e-12, 1e-100])
 def test_a_wide_gaussian_kernel_is_linear(gamma):
-    X, T, idx = neighbours()
+    X, T, idx = neighbors()
     plain = local_grams(X, T, idx)
     found = local_grams(X, T, idx, Kernel("rbf", gamma)) / (2 * gamma)
     np.testing.assert_allclose(found, plain, atol=max(1e-13, 100 * gamma) * np.abs(plain).max())
@@ -206,7 +206,7 @@ def test_a_wide_gaussian_kernel_is_linear(gamma):
 
 @given(st.integers(0, 10**6), st.integers(2, 12), st.floats(1e-3, 1e3))
 def test_weights_sum_to_one_and_neither_move_nor_scale_with_the_rows(seed, k, unit):
-    X, T, idx = neighbours(seed, 5, k, 4)
+    X, T, idx = neighbors(seed, 5, k, 4)
     weights = weights_of(local_grams(X, T, idx))
     np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-9)
     moved = weights_of(local_grams(unit * X + 1, unit * T + 1, idx))
@@ -228,7 +228,7 @@ def test_whole_numbers_are_taken_as_numbers():
 
 
 def test_a_kernel_that_overflows_gives_nan_and_no_warning():
-    X, T, idx = neighbours()
+    X, T, idx = neighbors()
     assert np.isnan(local_grams(X * 1e60, T * 1e60, idx, Kernel("poly"))).any()
 
 

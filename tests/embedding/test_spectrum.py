@@ -272,7 +272,7 @@ def test_lingoes_constant_is_warned_of_where_it_outweighs_the_distances(roll_dis
     solution = solve(kernels, 2, correction="lingoes")
     embedding = make_embedding(solution, kernels.sums, 1.0)
     apart = np.sqrt(2 * solution.nugget)
-    with pytest.warns(AdditiveConstantWarning, match=r"sqrt\(2s\) apart, which is about 2\.5 times the median"):
+    with pytest.warns(AdditiveConstantWarning, match=r"sqrt\(2s\) apart, about 2\.5 times the median"):
         found = spectrum_account(solution, embedding, kernels.sums, apart / 2.5, 1)
     assert found["constant_over_median"] == pytest.approx(2.5)
 
@@ -314,7 +314,7 @@ def test_info_says_which_numbers_are_bounds_and_how_large_a_constant_is():
     model.spectrum_ = {**found, "n_rows": 320, "n_distinct": 320, "n_vertices": 320, "warnings": []}
     model.spectrum_ |= {"knn_method": "geodesic", "knn_recall": 1.0, "n_edges": 0}
     lines = [" ".join(line.split()) for line in info_lines(model, everything=True)]
-    assert "correction none" in lines
+    assert "constant none is added" in lines
     assert any("Rel_corr_eig, at most" in line and "share of" in line for line in lines)  # this one alone
     for bound in ("GOF of R's cmdscale at most", "sum at least", "without a correction at most −"):
         assert any(bound in line for line in lines), bound

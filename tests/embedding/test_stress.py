@@ -7,7 +7,7 @@ import pytest
 from naive import turned
 from scipy.spatial.distance import cdist
 
-from scalemani.embedding.stress import minimise, place, share
+from scalemani.embedding.stress import minimize, place, share
 
 GIVEN = np.load(Path(__file__).parent.parent / "oracles" / "raw_stress.npz")
 
@@ -41,7 +41,7 @@ def test_stress_and_guttmans_step_are_the_references(name):
 def test_the_least_stress_is_the_references(name):
     expected = oracle(name)
     read, reads = whole(expected["D"])
-    found = minimise(read, expected["start"], 1e-14)
+    found = minimize(read, expected["start"], 1e-14)
     assert found.undilated == pytest.approx(float(expected["stress_start"]), rel=1e-9)
     assert found.stresses[0] == pytest.approx(float(expected["stress_dilated"]), rel=1e-9)
     assert found.stresses[-1] == pytest.approx(float(expected["stress"]), rel=1e-9)
@@ -57,7 +57,7 @@ def test_the_least_stress_is_the_references(name):
 def test_the_first_step_is_guttmans_and_stress_never_rises():
     expected = oracle("hole")
     read, reads = whole(expected["D"])
-    found = minimise(read, expected["start"], 1e-5)
+    found = minimize(read, expected["start"], 1e-5)
     np.testing.assert_allclose(reads[1], expected["guttman_of_start"], rtol=1e-9, atol=1e-9)
     assert (np.diff(found.stresses) <= 0).all()
     small = -np.diff(found.stresses) <= 1e-5 * np.array(found.stresses[1:])
@@ -88,7 +88,7 @@ def test_points_at_one_place_pull_by_nothing():
 def test_a_start_that_is_too_small_all_over_takes_one_read():
     X = np.random.default_rng(0).normal(size=(30, 3))
     read, reads = whole(cdist(X, X))
-    found = minimise(read, X / 2, 1e-9)
+    found = minimize(read, X / 2, 1e-9)
     assert len(reads) == 1 and found.converged
     np.testing.assert_allclose(found.coordinates, X - X.mean(axis=0), rtol=1e-12)
 
@@ -96,7 +96,7 @@ def test_a_start_that_is_too_small_all_over_takes_one_read():
 def test_an_end_for_want_of_reads_is_said():
     expected = oracle("sphere")
     read, reads = whole(expected["D"])
-    found = minimise(read, expected["start"], 1e-12, most=4)
+    found = minimize(read, expected["start"], 1e-12, most=4)
     assert not found.converged and len(reads) == 4
 
 

@@ -10,7 +10,7 @@ from scipy.sparse.csgraph import connected_components, dijkstra, maximum_flow
 
 from scalemani.geodesics.flows import path_flows, path_tree
 from scalemani.geodesics.paths import geodesic_rows
-from scalemani.geodesics.ways import Neighbourhoods
+from scalemani.geodesics.ways import Neighborhoods
 
 
 def random_graph(n, more, seed, weights=None):
@@ -85,7 +85,7 @@ def test_ways_are_a_maximum_flow_and_each_cut_parts_the_places(seed):
     graph = random_graph(60, int(rng.integers(20, 200)), seed)
     order = rng.permutation(60)
     starts, ends = order[:4], order[4:7]
-    places = Neighbourhoods(graph)
+    places = Neighborhoods(graph)
     ways, *cuts = places.ways(starts, ends, 1000)
     assert ways == flow_by_scipy(graph, starts, ends)
     for cut in cuts:
@@ -118,13 +118,13 @@ def test_ways_keep_to_the_vertices_that_they_may_use(seed):
     starts, ends, among = order[:3], order[3:6], order[6:25]
     some = np.sort(order[:25])
     inside = sp.csr_array(graph[some][:, some])
-    found = Neighbourhoods(graph).ways(starts, ends, 1000, among)[0]
+    found = Neighborhoods(graph).ways(starts, ends, 1000, among)[0]
     assert found == flow_by_scipy(inside, np.searchsorted(some, starts), np.searchsorted(some, ends))
 
 
 def test_the_nearest_are_those_of_the_distances():
     graph = neighbor_graph(roll(400), 7)
-    places = Neighbourhoods(graph)
+    places = Neighborhoods(graph)
     rows = geodesic_rows(graph, [5, 90]).min(axis=0)
     found, last = places.nearest([5, 90], np.inf, 50)
     assert set(found) == set(np.argsort(rows, kind="stable")[:50])

@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 from scalemani.errors import ConvergenceWarning, SolverError
 from scalemani.kernel import eigensolver
 from scalemani.kernel.constant import CailliezOperator, arnoldi_constant, power_constant, projected_constant, solve
-from scalemani.kernel.operators import CentredKernels, DenseKernels
+from scalemani.kernel.operators import CenteredKernels, DenseKernels
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -200,7 +200,7 @@ def test_the_operator_is_the_matrix_of_cailliez(cluster, tmp_path):
     D = np.minimum(D, D.T)
     matrix = naive.cailliez_matrix(D)
     z = np.random.default_rng(0).standard_normal((120, 3))
-    for kernels in (DenseKernels(D), CentredKernels(cluster, store_of(D, 16, tmp_path / "run"))):
+    for kernels in (DenseKernels(D), CenteredKernels(cluster, store_of(D, 16, tmp_path / "run"))):
         operator = CailliezOperator(kernels)
         assert operator.shape == (120, 120)
         atol = 1e-12 * np.abs(matrix).sum(1).max()
@@ -353,5 +353,5 @@ def test_the_constant_of_tiles_is_that_of_their_float32_distances(iterate, clust
     D = np.minimum(D, D.T)
     expected = naive.constant_by_newton(D)
     for tile in (16, 70, 256):
-        kernels = CentredKernels(cluster, store_of(D, tile, tmp_path / f"{tile}"))
+        kernels = CenteredKernels(cluster, store_of(D, tile, tmp_path / f"{tile}"))
         np.testing.assert_allclose(solve(kernels, 2).constant, expected, rtol=1e-6)

@@ -27,7 +27,7 @@ from scalemani.geodesics.reads import PartialRead
 from scalemani.kernel import eigensolver
 from scalemani.kernel.constant import solve
 from scalemani.kernel.eigensolver import basis_limits, first_block
-from scalemani.kernel.operators import CentredKernels, DenseKernels
+from scalemani.kernel.operators import CenteredKernels, DenseKernels
 from scalemani.kernel.start import nystrom_block, start_vertices
 from scalemani.storage.tiles import Blocks
 
@@ -122,7 +122,7 @@ def check(D, started):
     found = {"in memory": solve(DenseKernels(D), 3, tol=TOL, start=start).constant}
     tiles = TilesInMemory(D, n // 3)
     for precision in ("float64", "float32"):
-        kernels = CentredKernels(tiles, tiles, precision)
+        kernels = CenteredKernels(tiles, tiles, precision)
         with warnings.catch_warnings():
             if precision == "float32" and ratio > HOPELESS:
                 warnings.simplefilter("ignore", ConvergenceWarning)
@@ -187,8 +187,8 @@ def test_tiles_in_memory_are_multiplied_as_those_of_a_store(cluster, tmp_path, p
     D = distances("roll", 90, 8, 0)
     V = np.random.default_rng(0).standard_normal((90, 4))
     tiles = TilesInMemory(D, 32)
-    stored = CentredKernels(cluster, store_of(D, 32, tmp_path / "run"), precision)
-    for ours, theirs in zip(CentredKernels(tiles, tiles, precision).products(V), stored.products(V), strict=True):
+    stored = CenteredKernels(cluster, store_of(D, 32, tmp_path / "run"), precision)
+    for ours, theirs in zip(CenteredKernels(tiles, tiles, precision).products(V), stored.products(V), strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
 

@@ -8,7 +8,7 @@ import pytest
 from data import flat_distances, random_distances, ring_distances, store_of
 
 from scalemani.errors import DamagedStoreError
-from scalemani.kernel.operators import CentredKernels, DenseKernels, centred
+from scalemani.kernel.operators import CenteredKernels, DenseKernels, centered
 from scalemani.storage.run import RunStore
 from scalemani.storage.tiles import Tiles
 
@@ -32,7 +32,7 @@ def vectors(m, seed=0, n=N):
 
 
 def both(cluster, store, distances):
-    yield from (CentredKernels(cluster, store, precision) for precision in EPS)
+    yield from (CenteredKernels(cluster, store, precision) for precision in EPS)
     yield DenseKernels(distances)
 
 
@@ -40,7 +40,7 @@ def both(cluster, store, distances):
 @pytest.mark.parametrize("tile", [5, 16, 64])
 def test_products_equal_the_dense_kernels(cluster, distances, tmp_path, precision, tile):
     """On the first read, which takes sums as well, and on the next."""
-    kernels = CentredKernels(cluster, store_of(distances, tile, tmp_path / "run"), precision)
+    kernels = CenteredKernels(cluster, store_of(distances, tile, tmp_path / "run"), precision)
     V = vectors(4)
     for K, KV, KV2 in zip(naive.kernels(distances), kernels.products(V), kernels.products(V), strict=True):
         atol = EPS[precision] * np.abs(K).sum(1).max()
@@ -80,21 +80,21 @@ def test_float64_products_are_far_more_precise_than_float32(cluster, distances, 
     """Both are asked of the same float32 tiles: what differs is the products'."""
     store = store_of(distances, 16, tmp_path / "run")
     V, K2 = vectors(3), naive.kernels(distances)[1]
-    error = {p: np.abs(CentredKernels(cluster, store, p).products(V)[1] - K2 @ V).max() for p in EPS}
+    error = {p: np.abs(CenteredKernels(cluster, store, p).products(V)[1] - K2 @ V).max() for p in EPS}
     assert error["float64"] < 1e-3 * error["float32"]
 
 
 def test_precision_is_float64_where_it_is_cheap_and_nothing_else_is_allowed(cluster, store, monkeypatch):
-    assert CentredKernels(cluster, store).precision == "float64"
+    assert CenteredKernels(cluster, store).precision == "float64"
     monkeypatch.setattr("scalemani.kernel.operators.FLOAT64_BELOW", N - 1)
-    assert CentredKernels(cluster, store).precision == "float32"
+    assert CenteredKernels(cluster, store).precision == "float32"
     with pytest.raises(ValueError, match="'float32' or 'float64' is allowed"):
-        CentredKernels(cluster, store, "float16")
+        CenteredKernels(cluster, store, "float16")
 
 
 @pytest.mark.parametrize("precision", EPS)
 def test_sums_are_those_of_the_rows_in_float64_whatever_the_products_are(cluster, store, distances, precision):
-    kernels = CentredKernels(cluster, store, precision)
+    kernels = CenteredKernels(cluster, store, precision)
     kernels.products(vectors(2))
     wide = distances.astype(float)
     np.testing.assert_allclose(kernels.sums.row_sums, wide.sum(1), rtol=1e-13)
@@ -128,7 +128,7 @@ def test_every_product_is_one_read_and_is_counted(cluster, store, monkeypatch):
     read, tiles = Tiles.read, []
     monkeypatch.setattr(Tiles, "read", lambda self, *tile: (tiles.append(tile[:2]), read(self, *tile))[1])
     heard = []
-    kernels = CentredKernels(cluster, store, on_read=heard.append)
+    kernels = CenteredKernels(cluster, store, on_read=heard.append)
     for _ in range(3):
         kernels.products(vectors(5))
     kernels.sums.trace(1.0)
@@ -138,7 +138,7 @@ def test_every_product_is_one_read_and_is_counted(cluster, store, monkeypatch):
 
 
 def test_sums_asked_for_first_are_one_read(cluster, store, distances):
-    kernels = CentredKernels(cluster, store)
+    kernels = CenteredKernels(cluster, store)
     np.testing.assert_allclose(kernels.sums.row_sums, distances.astype(float).sum(1), rtol=1e-13)
     assert kernels.sums.n == N
     assert kernels.n_reads == 1
@@ -147,7 +147,7 @@ def test_sums_asked_for_first_are_one_read(cluster, store, distances):
 def test_every_read_verifies_checksums(cluster, store, tmp_path):
     """Damage that comes between two reads of one solve is noticed by the second."""
     damaged = RunStore(shutil.copytree(store.path, tmp_path / "run"))
-    kernels = CentredKernels(cluster, damaged)
+    kernels = CenteredKernels(cluster, damaged)
     kernels.products(vectors(1))
     file = damaged.tiles.file(0, 1)
     content = bytearray(file.read_bytes())
@@ -160,7 +160,7 @@ def test_every_read_verifies_checksums(cluster, store, tmp_path):
 def test_the_kernel_of_a_ring_has_its_closed_form_spectrum(cluster, tmp_path):
     """A ring's kernels are circulant: the eigenvalues are the Fourier transform of a row, times -1/2."""
     D = ring_distances(24)
-    kernels = CentredKernels(cluster, store_of(D, 7, tmp_path / "run"), "float64")
+    kernels = CenteredKernels(cluster, store_of(D, 7, tmp_path / "run"), "float64")
     K1, K2 = kernels.products(np.eye(24))
     for K, row in ((K1, D[0]), (K2, D[0] ** 2)):
         expected = np.sort(np.append(-np.fft.fft(row).real[1:] / 2, 0))
@@ -177,5 +177,5 @@ def test_the_kernel_of_euclidean_distances_is_the_gram_matrix():
 def test_centring_leaves_its_argument_alone():
     V = vectors(2)
     before = V.copy()
-    assert np.abs(centred(V).mean(0)).max() < 1e-15
+    assert np.abs(centered(V).mean(0)).max() < 1e-15
     np.testing.assert_array_equal(V, before)

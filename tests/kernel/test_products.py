@@ -21,7 +21,7 @@ import scalemani
 from scalemani import Isomap, KernelIsomap, load
 from scalemani.cluster import choice
 from scalemani.kernel import blas, eigensolver
-from scalemani.kernel.operators import CentredKernels
+from scalemani.kernel.operators import CenteredKernels
 
 pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]
 X = roll(400)
@@ -104,7 +104,7 @@ def fresh(request, iterating):
 def test_a_fit_that_was_stopped_makes_the_products_of_one_that_was_not(fresh, tmp_path, monkeypatch):
     """In its third read of D, by landmarks before the solve: the same, one after another, but for finished pieces."""
     fit, model, expected = fresh
-    reads, real = [], CentredKernels.products
+    reads, real = [], CenteredKernels.products
 
     def products(kernels, vectors, precision=None):
         reads.append(1)
@@ -113,7 +113,7 @@ def test_a_fit_that_was_stopped_makes_the_products_of_one_that_was_not(fresh, tm
         return real(kernels, vectors, precision)
 
     with monkeypatch.context() as patch:
-        patch.setattr(CentredKernels, "products", products)
+        patch.setattr(CenteredKernels, "products", products)
         if fit is by_landmarks:
             patch.setattr("scalemani.steps.axes.solve", stopped)
         with pytest.raises(KeyboardInterrupt):

@@ -92,15 +92,18 @@ def test_of_given_distances_no_neighbours_are_advised():
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({}, ["2, about 0.50 times the median geodesic distance (about 4.0)", "least that", "Half of its square, 2"]),
+        (
+            {},
+            ["2, about 0.50 times the median geodesic distance (about 4.0)", "smallest that", "half of its square, 2"],
+        ),
         ({"shift": 0.0, "additive_constant": 0.0}, ["No constant is needed"]),
-        ({"correction": 2.0}, ["as it was asked for", "Half of its square, 2"]),
+        ({"correction": 2.0}, ["It was asked for", "half of its square, 2"]),
         ({"correction": "number", "shift": 0.0}, ["The constant is 0, as it was asked for"]),
         (
             {"correction": "lingoes", "lingoes_constant": 2.0},
-            ["Lingoes' constant is 2: twice it", "as far apart as about 0.50 times"],
+            ["Lingoes' constant is 2. Twice this number", "then be about 0.50 times"],
         ),
-        ({"correction": "flip", "shift": 0.0}, ["sign flipped"]),
+        ({"correction": "flip", "shift": 0.0}, ["counts by its size"]),
         ({"correction": None, "shift": 0.0}, ["No correction"]),
         ({"correction": "none", "shift": 0.0}, ["No correction"]),
     ],
@@ -139,7 +142,7 @@ def test_one_of_the_answers_is_the_final_word():
     def caution(**changed):
         return IsomapWords().caution({**QUIET, **changed})
 
-    assert "residual variance has the final word" in which_to_follow(caution(), curve=True)
+    assert "trust the residual variance" in which_to_follow(caution(), curve=True)
     assert "--correction none" not in which_to_follow(caution(), curve=True)
     above = which_to_follow(caution(constant_over_median=4.0), curve=True)
     assert "shares without the shift" in above and "--correction none" in above

@@ -221,7 +221,7 @@ def test_sparse_bytes_are_the_numbers_that_they_are():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"ridge": -1}, "ridge=-1: .*or a number from 0 to 1e"),
+        ({"ridge": -1}, "ridge=-1: allowed are .*a number from 0 to 1e"),
         ({"ridge": "best"}, "ridge='best'"),
         ({"scale": "long"}, "scale='long'"),
         ({"kernel": "rfb"}, "rbf"),

@@ -20,7 +20,7 @@ from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 
 from scalemani import Isomap, StressIsomap, load
-from scalemani.embedding.stress import minimise
+from scalemani.embedding.stress import minimize
 from scalemani.errors import ConvergenceWarning, ScalemaniError
 from scalemani.integrity import repair, verify
 from scalemani.steps import stress as steps
@@ -327,7 +327,7 @@ def test_wrong_use_is_refused_in_one_line_before_a_file_is_made(given, said, tmp
 @pytest.mark.parametrize("landmarks", [None, 60])
 def test_a_map_that_is_not_final_is_warned_about_and_the_same_fit_goes_on_from_it(landmarks, monkeypatch, tmp_path):
     made = StressIsomap(K, landmarks=landmarks).fit(X)
-    monkeypatch.setattr(steps, "minimise", partial(minimise, most=5))
+    monkeypatch.setattr(steps, "minimize", partial(minimize, most=5))
     again = StressIsomap(K, landmarks=landmarks, store=tmp_path / "run")
     with pytest.warns(ConvergenceWarning, match="after 5 reads.* same store, which goes on"):
         first = again.fit(X).stress_

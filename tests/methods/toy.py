@@ -172,21 +172,17 @@ def projector(store, form):
 class ToyWords(Words):
     """What is said of it."""
 
-    def title(self, s, what):
+    def form(self, s):
         """With the row."""
-        return f"Distances from row {s['start']}: {what}"
+        return f"Distances from row {s['start']}"
 
-    def plain(self, s):
+    def rows(self, s):
         """Row and reach."""
         return [("first row", f"{s['start']}"), ("reach", f"at most {s['reach']:.4g}")]
 
     def bounds(self, s):
         """Sums in float32 are not exact."""
         return {"reach": ["at most"]}
-
-    def rows(self, s):
-        """The row."""
-        return [("first row", f"{s['start']}")]
 
     def sections(self, s):
         """A table."""

@@ -229,8 +229,8 @@ def test_small_integers_do_not_overflow(either):
 def test_the_shortlist_never_loses_a_row(seed, metric, exponent):
     """Rows in tight clusters far from the origin and from each other, where products lose all digits."""
     rng = np.random.default_rng(seed)
-    centres = rng.normal(size=(4, 16)) * 10.0**exponent
-    X = np.repeat(centres, 15, axis=0) + rng.normal(size=(60, 16)) * 10.0 ** rng.integers(-10, 1)
+    centers = rng.normal(size=(4, 16)) * 10.0**exponent
+    X = np.repeat(centers, 15, axis=0) + rng.normal(size=(60, 16)) * 10.0 ** rng.integers(-10, 1)
     own = np.arange(60)
     for rows in (X, sp.csr_array(X)):
         search = ExactSearch(rows, metric)

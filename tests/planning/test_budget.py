@@ -21,7 +21,7 @@ from scalemani.geodesics.reads import _read
 from scalemani.geodesics.rows import _same_in_float64, check_bytes, graph_bytes, save_graph
 from scalemani.kernel.constant import solve
 from scalemani.kernel.eigensolver import basis_bytes, growth_bytes
-from scalemani.kernel.operators import SUMS, KeptReads, centred, first_reader, later_reader, share_bytes
+from scalemani.kernel.operators import SUMS, KeptReads, centered, first_reader, later_reader, share_bytes
 from scalemani.kernel.start import start_count
 from scalemani.methods.isomap import IsomapMethod
 from scalemani.parameters import Parameters
@@ -340,7 +340,7 @@ class SlowKernels:
 
     def products(self, vectors, precision=None):
         self.n_reads += 1
-        return tuple(centred(values[:, None] * vectors) for values in self.values)
+        return tuple(centered(values[:, None] * vectors) for values in self.values)
 
     def start(self, width, make):
         from scalemani.kernel.eigensolver import ReadBlock

@@ -20,7 +20,7 @@ from scalemani.graph.order import vertex_order
 from scalemani.kernel import operators
 from scalemani.kernel.eigensolver import start_block
 from scalemani.kernel.operators import (
-    CentredKernels,
+    CenteredKernels,
     first_read_bytes,
     first_reader,
     panel_bytes,
@@ -56,7 +56,7 @@ def test_the_sampled_median():
 def test_the_clients_part_in_a_read_of_d(columns, monkeypatch):
     """The sums are there at once, and no task runs."""
     n = 20_000
-    kernels = CentredKernels(None, SimpleNamespace(blocks=Blocks(n, 1000)), "float64")
+    kernels = CenteredKernels(None, SimpleNamespace(blocks=Blocks(n, 1000)), "float64")
     kernels._sums = object()
     monkeypatch.setattr(operators, "sweep", lambda cluster, store, reader: np.zeros((n, reader.width)))
     measured = peak(kernels.products, np.ones((n, columns)))
@@ -127,7 +127,7 @@ def test_a_read_of_d(stored, columns):
     store, n, tile = stored, stored.blocks.n, stored.blocks.size
     vectors = np.ones((n, columns))
     with DaskCluster(threads=2) as cluster:
-        kernels = CentredKernels(cluster, store, "float64")
+        kernels = CenteredKernels(cluster, store, "float64")
         measured = peak(kernels.products, vectors)
     window = min(2 * 2 + 5, store.blocks.read_runs + 1)
     own = products_bytes(n, columns) + 8 * columns * n

@@ -12,7 +12,7 @@ import scalemani.anndata
 from scalemani import Isomap, KernelIsomap
 from scalemani.errors import ScalemaniError
 from scalemani.points import reading
-from scalemani.points.labels import labelled_rows
+from scalemani.points.labels import labeled_rows
 from scalemani.xarray import isomap, kernel_isomap, transform
 
 FIT = {"n_neighbors": 6, "correction": None}
@@ -123,7 +123,7 @@ def test_the_estimator_says_what_to_stack(da):
         KernelIsomap().fit(da.expand_dims(x=2))
     with pytest.raises(ScalemaniError, match="complex"):
         list(reading.row_blocks(da.astype(complex)))
-    assert labelled_rows(da, "X")[2:4, 1:].shape == (2, 3)
+    assert labeled_rows(da, "X")[2:4, 1:].shape == (2, 3)
 
 
 def test_an_error_of_a_cell_names_its_column_wherever_the_names_come_from():
@@ -132,7 +132,7 @@ def test_an_error_of_a_cell_names_its_column_wherever_the_names_come_from():
     model = KernelIsomap(**FIT).fit(frame)
     bad, text = frame.copy(), frame.astype(object)
     bad.iloc[3, 1], text.iloc[5, 3] = np.nan, "a"
-    labelled = xr.DataArray(bad.to_numpy(), dims=("row", "feature"), coords={"feature": list(frame.columns)})
+    labeled = xr.DataArray(bad.to_numpy(), dims=("row", "feature"), coords={"feature": list(frame.columns)})
     cells = anndata.AnnData(bad.to_numpy(), var=pd.DataFrame(index=list(frame.columns)))
     for call in (
         lambda: KernelIsomap().fit(bad),
@@ -140,7 +140,7 @@ def test_an_error_of_a_cell_names_its_column_wherever_the_names_come_from():
         lambda: KernelIsomap().fit(dask.dataframe.from_pandas(bad, npartitions=2)),
         lambda: model.transform(bad),
         lambda: model.transform_to(bad, "never"),
-        lambda: isomap(labelled),
+        lambda: isomap(labeled),
         lambda: scalemani.anndata.isomap(cells),
     ):
         with pytest.raises(ScalemaniError, match=r"NaN at row 3, column 1, 'weight'"):

@@ -49,7 +49,7 @@ def model(stores):
     return fitted(stores / "model.zarr")
 
 
-def centred(A):
+def centered(A):
     J = np.eye(len(A)) - 1 / len(A)
     return -0.5 * J @ A @ J
 
@@ -58,7 +58,7 @@ def expected(model):
     """K of the training rows, by its formula."""
     found = model.spectrum_
     D, s = model.geodesics(np.arange(len(X))), found["lingoes_constant"]
-    K = centred(((D + found["additive_constant"]) ** 2 + 2 * s) * (1 - np.eye(len(D))))
+    K = centered(((D + found["additive_constant"]) ** 2 + 2 * s) * (1 - np.eye(len(D))))
     if found["correction"] == "flip":
         values, V = np.linalg.eigh(K)
         K = (V * np.abs(values)) @ V.T
@@ -228,7 +228,7 @@ def test_the_kernel_of_laplacian_eigenmaps_is_the_pseudo_inverse(parameters):
     model = LaplacianEigenmaps(n_neighbors=8, n_components=3, **parameters).fit(X)
     K, numbers = model.kernel(), np.arange(len(X))
     R = model.commute_times(numbers[:, None], numbers)
-    assert_same(K, centred(R), 1e-10)  # squared distances of the kernel, whose columns sum to 0
+    assert_same(K, centered(R), 1e-10)  # squared distances of the kernel, whose columns sum to 0
     values = np.linalg.eigvalsh(K)
     assert values[0] >= -EXACT * values[-1]
     assert_same(values[::-1][:3] / values[-1], model.eigenvalues_[0] / model.eigenvalues_, 1e-9)

@@ -104,10 +104,10 @@ def test_lists_are_those_of_a_search_among_all_rows(metric, rows):
 
 
 def test_queries_measure_to_the_parts_that_can_hold_their_neighbours_alone():
-    centres = 100 * np.eye(12)
-    rows = np.repeat(centres, 50, axis=0) + RNG.normal(size=(600, 12))
+    centers = 100 * np.eye(12)
+    rows = np.repeat(centers, 50, axis=0) + RNG.normal(size=(600, 12))
     search, parts = among_parts(rows, "euclidean", 50)
-    queries = centres + 0.1
+    queries = centers + 0.1
     same(parts.nearest(queries, K), search.nearest(queries, K))
     assert parts.pairs < 12 * (4 * 50 + 2 * parts.clusters.count)  # of 12 * 600; a cluster may be some parts
 

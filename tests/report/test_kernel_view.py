@@ -81,7 +81,7 @@ def test_a_view_has_the_eigenvalues_of_the_kernel_and_of_fewer_rows_those_of_the
     view, some = kernel_view(model), kernel_view(model, 61, random_state=2)
     (first, *_), values = view.kernels, np.linalg.eigvalsh(K)[::-1]
     near(first.eigenvalues, values)
-    assert view.center == view.centre  # its old name
+    assert view.center == view.center  # its old name
     assert first.trace == pytest.approx(np.trace(K))
     np.testing.assert_allclose(some.kernels[0].eigenvalues, values[:3], rtol=1e-4)
     assert some.kernels[0].trace == pytest.approx(np.trace(K), rel=0.03)
@@ -176,7 +176,7 @@ def test_the_page_has_a_section_of_the_kernel_where_there_is_one(monkeypatch):
     for name, model in shares.items():
         said, kernel = page(model), kernel_view(model).kernels[0]
         assert "The method's kernel" in said
-        assert f"PCA with {name}, and have {percent(kernel.shares[:2].sum())} of its trace" in said
+        assert f"PCA with {name}, and hold {percent(kernel.shares[:2].sum())} of its trace" in said
     assert "method's kernel" not in page(IsometricProjection(8, 2))
     assert "method's kernel" not in page(LaplacianEigenmaps(8, 2, normalized=True))
 

@@ -88,8 +88,8 @@ def test_stress_and_rings_are_of_the_models_geodesics(fitted, shown):
 def test_a_perfect_map_keeps_all_and_points_on_one_place_say_nothing(tmp_path, shown):
     store = tmp_path / "line"
     Isomap(2, 1, store=store).fit(np.cumsum(np.random.default_rng(0).uniform(1, 1.3, 60))[:, None] * [[1.0, 2.0]])
-    neighbours, stress = (column.values for column in shown(store)[0].quality)
-    assert (neighbours == 1).all() and stress.max() < 1e-6
+    neighbors, stress = (column.values for column in shown(store)[0].quality)
+    assert (neighbors == 1).all() and stress.max() < 1e-6
     side = 9
     grid = np.stack(np.meshgrid(np.arange(side), np.arange(side)), axis=2).reshape(-1, 2)
     pairs = np.argwhere(np.triu(cdist(grid, grid) == 1))
@@ -158,8 +158,8 @@ def test_beside_it_is_the_map_without_the_constant(tmp_path, shown, how):
     live, _ = shown(tmp_path / "run", report=lambda *step: steps.append(step))
     assert procrustes(live.other, plain)[2] < 1e-6
     np.testing.assert_allclose(cdist(live.other[:9], live.other), cdist(plain[:9], plain), rtol=1e-3, atol=1e-3)
-    centred = [points - points.mean(axis=0) for points in (live.other, live.coordinates)]
-    np.testing.assert_allclose(orthogonal_procrustes(*centred)[0], np.eye(2), atol=1e-9)  # it lies on the map
+    centered = [points - points.mean(axis=0) for points in (live.other, live.coordinates)]
+    np.testing.assert_allclose(orthogonal_procrustes(*centered)[0], np.eye(2), atol=1e-9)  # it lies on the map
     assert steps and all(done <= total for _, done, total in steps if total)
     assert files == {file: file.stat().st_mtime_ns for file in (tmp_path / "run").rglob("*")}
 

@@ -5,7 +5,7 @@ import pytest
 from matplotlib.colors import to_hex
 from sklearn.svm import SVC
 
-from scalemani.report.drawing import CATEGORIES, GREY, png
+from scalemani.report.drawing import CATEGORIES, GRAY, png
 from scalemani.report.planes import Plane, planes_figure
 
 RNG = np.random.default_rng(0)
@@ -35,9 +35,9 @@ def test_of_three_classes_each_has_a_region_and_rows_without_one_are_grey():
     svm = SVC(kernel="linear", C=2).fit(POINTS[6:], codes[6:])
     figure = planes_figure([Plane("", POINTS, codes, svm), Plane("empty")], ["a", "b", "c"], 2)
     dots = next(one for one in figure.axes[0].collections if len(one.get_offsets()) == 60)
-    shown = [to_hex(colour) for colour in dots.get_facecolors()]
-    assert shown.count(GREY) == 6
-    assert {colour for colour in shown if colour != GREY} == {*CATEGORIES[:3]}
+    shown = [to_hex(color) for color in dots.get_facecolors()]
+    assert shown.count(GRAY) == 6
+    assert {color for color in shown if color != GRAY} == {*CATEGORIES[:3]}
     assert [text.get_text() for text in figure.legends[0].get_texts()] == [
         "a",
         "b",

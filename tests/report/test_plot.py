@@ -17,7 +17,7 @@ import scalemani
 from scalemani import LLE, Isomap, KernelIsomap, StressIsomap, compare, kernel_view, plot, scan
 from scalemani.errors import MapsDifferWarning, ScalemaniError
 from scalemani.report import maps
-from scalemani.report.drawing import CATEGORIES, GREY, picture, to_rgb
+from scalemani.report.drawing import CATEGORIES, GRAY, picture, to_rgb
 
 X = roll(120)
 KINDS = pd.Series(np.where(X[:, 1] > 10, "_up $x$", "down"), name="kind $\x1b$").astype("category")
@@ -38,8 +38,8 @@ def dots(axes):
     """Where dots are, and their colours, in the order of their places."""
     (found,) = [part for part in axes.collections if len(part.get_offsets()) > 0 and part.get_gid() is None][:1]
     order = np.lexsort(found.get_offsets().T)
-    colours = found.get_facecolors()
-    return np.asarray(found.get_offsets())[order], colours[order] if len(colours) > 1 else colours
+    colors = found.get_facecolors()
+    return np.asarray(found.get_offsets())[order], colors[order] if len(colors) > 1 else colors
 
 
 def in_order(points):
@@ -47,8 +47,8 @@ def in_order(points):
 
 
 def colour_of(axes, point):
-    places, colours = dots(axes)
-    return colours[np.linalg.norm(places - point, axis=1).argmin()][:3]
+    places, colors = dots(axes)
+    return colors[np.linalg.norm(places - point, axis=1).argmin()][:3]
 
 
 # ---- the map -------------------------------------------------------------------------------------
@@ -99,7 +99,7 @@ def test_numbers_get_a_bar_and_rows_without_a_value_are_grey(model, ax):
     values = pd.Series(X[:, 0], name="height").astype("Float64")
     values[7] = pd.NA
     model.plot(values, ax=ax)
-    np.testing.assert_allclose(colour_of(ax, model.embedding_[7, :2]), to_rgb(GREY))
+    np.testing.assert_allclose(colour_of(ax, model.embedding_[7, :2]), to_rgb(GRAY))
     bar = next(one for one in ax.figure.axes if one.get_label() == "<colorbar>")
     assert bar.get_ylabel() == "height"
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["no value (1)"]

@@ -68,7 +68,7 @@ def pictures():
     both = {"Isomap": (train, test), "kernel Isomap": (train[:, ::-1], test[:, ::-1])}
     values = {"K": np.array([3.0, 1.0, 0.0, -0.5]), "K(c)": np.array([4.0, 2.0, 1.0, 0.0])}
     return [
-        four_panels(train, test, train[:, 0], test[:, 0], both, colour_name="x"),
+        four_panels(train, test, train[:, 0], test[:, 0], both, color_name="x"),
         spectra(values),
         unrolling(test[:, 0], {name: pair[1] for name, pair in both.items()}, "x"),
     ]

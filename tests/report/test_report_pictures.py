@@ -7,9 +7,9 @@ import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.image import imread
 
-from scalemani.report import drawing
+from scalemani.report import drawing, maps
 from scalemani.report.charts import distance_panels, eigenvalue_chart, residual_chart, share_chart
-from scalemani.report.drawing import CATEGORIES, GREY, colouring, dot_colours, pixels, png
+from scalemani.report.drawing import CATEGORIES, GRAY, coloring, dot_colors, pixels, png
 from scalemani.report.maps import embedding_map
 from scalemani.report.sections import Sample
 from scalemani.words import number, percent
@@ -36,11 +36,11 @@ def image(figure):
     return found[..., :3]
 
 
-def inked(picture, colour=None):
+def inked(picture, color=None):
     """Pixels that are not white; with a colour, those near it."""
-    if colour is None:
+    if color is None:
         return int((picture < 0.99).any(axis=2).sum())
-    return int((np.abs(picture - to_rgb(colour)).max(axis=2) < 0.05).sum())
+    return int((np.abs(picture - to_rgb(color)).max(axis=2) < 0.05).sum())
 
 
 # ---- maps ----------------------------------------------------------------------------------------
@@ -49,9 +49,9 @@ def inked(picture, colour=None):
 @pytest.mark.parametrize("p", [1, 3])
 def test_each_category_is_there_in_its_colour_and_no_other(points, p):
     kinds = np.where(points[:, 0] < -4, "left", np.where(points[:, 0] > 4, "right", "middle")).tolist()
-    picture = image(embedding_map(points[:, :p], colouring("side", kinds)))
+    picture = image(embedding_map(points[:, :p], coloring("side", kinds)))
     assert all(inked(picture, CATEGORIES[i]) > 20 for i in range(3))
-    shown, others = (sum(inked(picture, colour) for colour in some) for some in (CATEGORIES[:3], CATEGORIES[3:]))
+    shown, others = (sum(inked(picture, color) for color in some) for some in (CATEGORIES[:3], CATEGORIES[3:]))
     assert others < shown / 20  # at the rims of dots colours in between come up by chance
 
 
@@ -59,10 +59,10 @@ def test_numbers_colour_from_end_to_end_and_what_has_none_is_grey(points):
     values = points[:, 0].copy()
     values[:40] = np.nan
     values[40] = np.inf
-    colours = colouring("x", values)
-    assert colours.missing.sum() == 41
-    rgba = dot_colours(colours)
-    np.testing.assert_allclose(rgba[:41, :3], np.tile(to_rgb(GREY), (41, 1)))
+    colors = coloring("x", values)
+    assert colors.missing.sum() == 41
+    rgba = dot_colors(colors)
+    np.testing.assert_allclose(rgba[:41, :3], np.tile(to_rgb(GRAY), (41, 1)))
     low, high = np.nanargmin(np.where(np.isinf(values), np.nan, values)), np.nanargmax(values[41:]) + 41
     np.testing.assert_allclose(rgba[low, :3], to_rgb("#440154"), atol=0.01)  # viridis from end to end
     np.testing.assert_allclose(rgba[high, :3], to_rgb("#fde725"), atol=0.01)
@@ -70,17 +70,17 @@ def test_numbers_colour_from_end_to_end_and_what_has_none_is_grey(points):
 
 def test_pixels_hold_the_mean_of_numbers_and_the_mixture_of_categories():
     index = np.array([0, 0, 0, 2, 2])
-    rgba = pixels(index, 4, colouring("k", ["a", "a", "b", "a", ""]))
+    rgba = pixels(index, 4, coloring("k", ["a", "a", "b", "a", ""]))
     first, second = np.array(to_rgb(CATEGORIES[0])), np.array(to_rgb(CATEGORIES[1]))
     np.testing.assert_allclose(rgba[0, :3], (2 * first + second) / 3)
     np.testing.assert_allclose(rgba[2, :3], first)
     assert rgba[1, 3] == rgba[3, 3] == 0 < rgba[2, 3] < rgba[0, 3]
-    numbers = colouring("x", np.array([0.1, 0.9, np.nan, 0.5, np.nan]))
-    same = dot_colours(colouring("x", np.array([0.1, 0.5, 0.9])))[1, :3]
+    numbers = coloring("x", np.array([0.1, 0.9, np.nan, 0.5, np.nan]))
+    same = dot_colors(coloring("x", np.array([0.1, 0.5, 0.9])))[1, :3]
     rgba = pixels(index, 4, numbers)
     np.testing.assert_allclose(rgba[[0, 2], :3], [same, same], atol=1e-6)
     np.testing.assert_allclose(
-        pixels(np.array([1, 1]), 3, colouring("x", np.array([np.nan, np.nan])))[1, :3], to_rgb(GREY)
+        pixels(np.array([1, 1]), 3, coloring("x", np.array([np.nan, np.nan])))[1, :3], to_rgb(GRAY)
     )
 
 
@@ -100,16 +100,16 @@ def test_more_points_make_no_larger_picture():
 @pytest.mark.parametrize(
     ("coordinates", "most_dots"), [(np.zeros((5, 2)), 0), (np.zeros((1, 3)), 1), (np.ones((4, 1)), 0)]
 )
-def test_degenerate_maps_are_drawn(coordinates, most_dots):
-    assert inked(image(embedding_map(coordinates, most_dots=most_dots))) > 200
+def test_degenerate_maps_are_drawn(coordinates, most_dots, monkeypatch):
+    monkeypatch.setattr(maps, "MOST_DOTS", most_dots)
+    assert inked(image(embedding_map(coordinates))) > 200
 
 
 # ---- charts --------------------------------------------------------------------------------------
 
 
 def test_every_eigenvalue_is_drawn_at_its_height():
-    figure = eigenvalue_chart([9.0, 4.0, -2.0], [8.0, 3.0, -2.5], 0.5, 1.5, -3.0)
-    (axes,) = figure.axes
+    axes = eigenvalue_chart([9.0, 4.0, -2.0], [8.0, 3.0, -2.5], 0.5, 1.5, -3.0)
     drawn = {line.get_label(): line.get_ydata() for line in axes.get_lines()}
     assert list(drawn["eigenvalue of the axis"]) == [9, 4, -2]
     assert list(drawn["without the shift"]) == [8, 3, -2.5]
@@ -194,7 +194,7 @@ def test_fewer_others_keep_the_sampled_points(points, monkeypatch):
     ],
 )
 def test_text_and_few_whole_numbers_are_categories(values, categories, different):
-    found = colouring("x", values)
+    found = coloring("x", values)
     assert found.numbers is None
     assert found.n_categories == different
     assert found.categories == categories or len(found.categories) == categories
@@ -203,14 +203,14 @@ def test_text_and_few_whole_numbers_are_categories(values, categories, different
 
 def test_others_and_rows_without_a_value_are_counted_apart():
     texts = [f"k{i}" for i in range(14) for _ in range(14 - i)]
-    found = colouring("x", [*texts, "", " ", ""])
+    found = coloring("x", [*texts, "", " ", ""])
     assert found.counts() == [14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2 + 1, 3]
     assert found.of(np.array([0, len(texts) - 1, len(texts)])).counts() == [1, *[0] * 11, 1, 1]
 
 
 @pytest.mark.parametrize("values", [np.array([0.5, 1, 2]), np.arange(13), np.full(3, np.nan), np.full(3, 1e30)])
 def test_other_numbers_are_a_scale(values):
-    found = colouring("x", values)
+    found = coloring("x", values)
     if values[0] == 1e30:
         assert found.categories == ("1000000000000000019884624838656",)
         return
@@ -219,13 +219,13 @@ def test_other_numbers_are_a_scale(values):
 
 
 def test_the_widest_scale_has_a_length():
-    low, high = colouring("x", np.array([-1.7e308, 0.5, 1.7e308])).limits
+    low, high = coloring("x", np.array([-1.7e308, 0.5, 1.7e308])).limits
     assert -1e300 <= low < high <= 1e300
 
 
 def test_a_value_far_out_does_not_flatten_the_scale():
     values = np.append(np.linspace(0.1, 1, 199), 1e9)
-    low, high = colouring("x", values).limits
+    low, high = coloring("x", values).limits
     assert 0.1 <= low < 0.2 < 0.9 < high <= 1
 
 

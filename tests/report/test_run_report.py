@@ -140,8 +140,8 @@ def test_its_numbers_are_the_librarys(place, undrawn):
     assert "each of 20 sampled points" in said
     assert f"about {two_digits(spectrum['constant_over_median'])} median distances further apart" in said
     assert f"about {two_digits(spectrum['median_distance'])}" in said
-    assert "residual variance has the final word" in said
-    assert f"Measured on {account['n_pairs']:,} pairs" in said
+    assert "trust the residual variance" in said
+    assert f"These numbers come from {account['n_pairs']:,} pairs" in said
     assert spectrum["warnings"][0] in said
     for name, value in (("n_neighbors", 5), ("disconnected", "largest"), ("tol", 1e-6)):
         assert f"{name}{value}" in said.replace(" ", "")

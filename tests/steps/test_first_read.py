@@ -17,7 +17,7 @@ from scalemani.geodesics.reads import Reader, sweep
 from scalemani.geodesics.rows import save_graph
 from scalemani.kernel import operators
 from scalemani.kernel.eigensolver import start_block
-from scalemani.kernel.operators import FIRST_BLOCK, FIRST_FOUND, CentredKernels, FirstRead, first_reader
+from scalemani.kernel.operators import FIRST_BLOCK, FIRST_FOUND, CenteredKernels, FirstRead, first_reader
 from scalemani.steps.distances import compute_distances
 from scalemani.storage.run import RunStore
 from scalemani.storage.tiles import Tiles
@@ -251,11 +251,11 @@ def test_it_serves_who_asks_for_as_many_columns(cluster, block, reference, reads
     store, found = reference
     for wanted, cost in ((block, 0), (start_block(N, M + 1, 0), 1)):
         reads.clear()
-        kernels = CentredKernels(cluster, store, first=FirstRead(block, found))
+        kernels = CenteredKernels(cluster, store, first=FirstRead(block, found))
         start = kernels.start(wanted.shape[1], lambda wanted=wanted: wanted)
         assert kernels.n_reads == cost and sum(reads.values()) == cost * len(store.blocks.tiles())
         np.testing.assert_array_equal(start.basis, wanted)
-        fresh = CentredKernels(cluster, store)
+        fresh = CenteredKernels(cluster, store)
         for image, expected in zip(start.images, fresh.products(wanted), strict=True):
             np.testing.assert_array_equal(image, expected)
         for name in ("row_sums", "row_sums_squared", "row_maxima", "cubes", "fourths"):
@@ -266,7 +266,7 @@ def test_it_serves_who_asks_for_as_many_columns(cluster, block, reference, reads
 def test_the_first_tiles_that_are_really_read_are_verified(cluster, block, reference, tmp_path):
     """Whoever solves again on another day has not written them."""
     store = RunStore(shutil.copytree(reference[0].path, tmp_path / "run"))
-    kernels = CentredKernels(cluster, store, first=FirstRead(block, reference[1]))
+    kernels = CenteredKernels(cluster, store, first=FirstRead(block, reference[1]))
     kernels.start(M, lambda: pytest.fail("the first read is there"))
     file = store.tiles.file(0, 1)
     file.write_bytes(file.read_bytes()[::-1])
@@ -280,7 +280,7 @@ def test_the_first_tiles_that_are_really_read_are_verified(cluster, block, refer
 @pytest.fixture
 def second_block(monkeypatch, reads):
     """Tiles that had been read when each product was asked for, the first one of a block behind the start block."""
-    before, real = [], CentredKernels.products
+    before, real = [], CenteredKernels.products
 
     def products(self, vectors):
         if not before:
@@ -289,7 +289,7 @@ def second_block(monkeypatch, reads):
         before.append(sum(reads.values()))
         return real(self, vectors)
 
-    monkeypatch.setattr(CentredKernels, "products", products)
+    monkeypatch.setattr(CenteredKernels, "products", products)
     return before
 
 

@@ -13,7 +13,7 @@ from scalemani import KernelIsomap
 from scalemani.integrity import repair, verify
 from scalemani.kernel import eigensolver
 from scalemani.kernel.eigensolver import Combination, ReadBlock, block_rayleigh_ritz, start_block
-from scalemani.kernel.operators import CentredKernels
+from scalemani.kernel.operators import CenteredKernels
 from scalemani.steps.records import StartRecord
 from scalemani.storage.pieces import Pieces
 from scalemani.storage.run import RunStore
@@ -31,7 +31,7 @@ class Reads:
     """Counts products that are really made of D; stops in one if told."""
 
     def __init__(self, monkeypatch):
-        self.made, self.stop, real = 0, None, CentredKernels.products
+        self.made, self.stop, real = 0, None, CenteredKernels.products
 
         def products(kernels, vectors, precision=None):
             if self.made == self.stop:
@@ -39,7 +39,7 @@ class Reads:
             self.made += 1
             return real(kernels, vectors, precision)
 
-        monkeypatch.setattr(CentredKernels, "products", products)
+        monkeypatch.setattr(CenteredKernels, "products", products)
 
 
 @pytest.fixture

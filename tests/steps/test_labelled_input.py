@@ -13,10 +13,10 @@ from scalemani.neighbors import exact
 from scalemani.neighbors import lists as kept_lists
 from scalemani.parameters import Parameters
 from scalemani.points.digests import row_digests
-from scalemani.steps import labelled
+from scalemani.steps import labeled
 from scalemani.steps.graph import connected
 from scalemani.steps.inputs import check_sizes, read_input
-from scalemani.steps.labelled import read_labelled
+from scalemani.steps.labelled import read_labeled
 from scalemani.storage.files import open_location
 from scalemani.storage.pieces import Pieces
 
@@ -41,7 +41,7 @@ pytestmark = [
 
 def read(X, y, **given):
     parameters = Parameters(**{"n_neighbors": 6, **given})
-    points = read_labelled(X, y, parameters)
+    points = read_labeled(X, y, parameters)
     check_sizes(parameters, points)
     return parameters, points
 
@@ -165,9 +165,9 @@ def test_the_fingerprint_is_of_rows_and_labels():
 
 
 def test_recall_is_the_least_and_counts_are_sums(monkeypatch):
-    real, recalls = labelled.find_neighbors, iter([0.99, 0.97, 1.0, 0.98])
+    real, recalls = labeled.find_neighbors, iter([0.99, 0.97, 1.0, 0.98])
     monkeypatch.setattr(
-        labelled,
+        labeled,
         "find_neighbors",
         lambda *args, **given: replace(real(*args, **given), recall=next(recalls), left_out=2),
     )
@@ -200,7 +200,7 @@ def test_rows_in_a_file_have_the_same_graph(tmp_path):
     np.save(tmp_path / "X.npy", X)
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
     parameters = Parameters(n_neighbors=6)
-    points = read_labelled(mapped, LABELS, parameters, memory=2000, folder=str(tmp_path))
+    points = read_labeled(mapped, LABELS, parameters, memory=2000, folder=str(tmp_path))
     assert not points.holds
     graph, held = points.graph(parameters, points.lists(parameters)), made(X, LABELS)[2]
     assert (dense(graph) == dense(held)).all() and (graph.order == held.order).all()

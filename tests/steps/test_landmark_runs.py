@@ -405,7 +405,7 @@ def test_the_report_draws_landmarks_and_says_what_its_numbers_are_of(made, progr
         "300 points on 2 axes, by 24 landmarks",
         "no point is farther than",
         "Crosses are the 24 landmarks.",
-        "put where their nearest landmarks are",
+        "each moved to its nearest landmark",
         "of 300 points to 24 landmarks",
     ):
         assert words in page

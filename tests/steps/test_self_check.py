@@ -11,7 +11,7 @@ from stored_models import X, fitted
 from scalemani import KernelIsomap, load
 from scalemani.errors import ScalemaniError, SelfCheckError
 from scalemani.kernel import operators
-from scalemani.kernel.operators import CentredKernels
+from scalemani.kernel.operators import CenteredKernels
 from scalemani.steps import axes
 from scalemani.steps import checks as self_check
 from scalemani.storage.run import RunStore
@@ -166,7 +166,7 @@ def iterated(tmp_path_factory):
         return fitted(tmp_path_factory.mktemp("iterated") / "run")
 
 
-def broken(self, vectors, real=CentredKernels.products):
+def broken(self, vectors, real=CenteredKernels.products):
     """The products of a read that lost the squares of some vertices."""
     first, second = real(self, vectors)
     second = second.copy()
@@ -175,7 +175,7 @@ def broken(self, vectors, real=CentredKernels.products):
 
 
 def test_a_fit_with_broken_products_is_an_error_and_leaves_no_model(iterate, iterated, monkeypatch, tmp_path):
-    monkeypatch.setattr(operators.CentredKernels, "products", broken)
+    monkeypatch.setattr(operators.CenteredKernels, "products", broken)
     with pytest.raises(SelfCheckError, match=r"nothing was\s+recorded"):
         fitted(tmp_path / "run")
     store = RunStore(tmp_path / "run")
@@ -189,7 +189,7 @@ def test_a_fit_with_broken_products_is_an_error_and_leaves_no_model(iterate, ite
 
 def test_an_earlier_model_stays_when_a_later_one_fails(iterate, iterated, monkeypatch, tmp_path):
     shutil.copytree(iterated.store_, tmp_path / "run")
-    monkeypatch.setattr(operators.CentredKernels, "products", broken)
+    monkeypatch.setattr(operators.CenteredKernels, "products", broken)
     with pytest.raises(SelfCheckError):
         fitted(tmp_path / "run", correction=None)
     np.testing.assert_array_equal(load(tmp_path / "run").embedding_, iterated.embedding_)

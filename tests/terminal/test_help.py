@@ -242,4 +242,4 @@ def test_info_is_plain_words_and_all_has_every_number_with_what_it_is(files, pro
     if options == "kernel-isomap":
         assert re.search(r"^constant  .* is added to every distance, about .* times the median distance", plain, re.M)
         assert re.search(r"^warning  ", plain, re.M)
-        assert re.search(r"^  Rel_corr_eig +as ape's pcoa: ", everything, re.M)
+        assert re.search(r"^  Rel_corr_eig +as in ape's pcoa: ", everything, re.M)

@@ -211,7 +211,7 @@ def test_a_cell_is_named_by_its_column_in_the_shell(files, program):
 
 
 @pytest.fixture
-def labelled(files):
+def labeled(files):
     """Beside the roll, classes of its rows: text and numbers, with and without gaps, too few, and in an array."""
     halves = np.where(np.arange(120) % 40 < 20, "thick", "thin")
     rows = [f"{'NA' if i == 5 else kind};{kind};{'' if i == 7 else i % 2}" for i, kind in enumerate(halves)]
@@ -233,15 +233,15 @@ def labelled(files):
         ("points.csv --delimiter ; --method isometric-projection", False),
     ],
 )
-def test_labels_are_those_of_the_library_and_ask_for_the_method_that_takes_them(labelled, program, command, same):
+def test_labels_are_those_of_the_library_and_ask_for_the_method_that_takes_them(labeled, program, command, same):
     options = f"-k 6 --disconnected join --id-column who --kernel rbf {command[10:]}".replace(";", "';'")
     code, out, err = program(f"fit points.csv run.zarr {options}")
     assert code == 0 and "method           isometric-projection\n" in out, err
     model = IsometricProjection(n_neighbors=6, disconnected="join", kernel="rbf")
-    expected = model.fit(np.load("train.npy"), labelled if same else None).embedding_
+    expected = model.fit(np.load("train.npy"), labeled if same else None).embedding_
     np.testing.assert_array_equal(load("run.zarr").embedding_, expected)
     said = program(f"plan points.csv {options} --json")[1]
-    assert json.loads(said)["n_edges"] == model.plan(np.load("train.npy"), labelled if same else None).n_edges
+    assert json.loads(said)["n_edges"] == model.plan(np.load("train.npy"), labeled if same else None).n_edges
 
 
 @pytest.mark.parametrize("command", ["fit", "plan"])
@@ -264,7 +264,7 @@ def test_labels_are_those_of_the_library_and_ask_for_the_method_that_takes_them(
     ],
 )
 def test_labels_that_are_none_are_refused_in_one_line_before_a_file_is_made(
-    labelled, files, program, command, options, words
+    labeled, files, program, command, options, words
 ):
     code, out, err = program(f"{command} points.csv run.zarr -q --delimiter ';' --id-column who {options}")
     assert (code, out, err.count("\n")) == (2, "", 1)

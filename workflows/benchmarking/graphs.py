@@ -40,8 +40,8 @@ def bump_images(n: int, side: int = 28, width: float = 3.0) -> np.ndarray:
     ndarray of float32, shape (n, side²)
     """
     pixels = np.arange(side)
-    centres = np.random.default_rng(0).uniform(width, side - 1 - width, (n, 2, 1))
-    rows, columns = np.exp(-((pixels - centres) ** 2) / (2 * width**2)).astype(np.float32).transpose(1, 0, 2)
+    centers = np.random.default_rng(0).uniform(width, side - 1 - width, (n, 2, 1))
+    rows, columns = np.exp(-((pixels - centers) ** 2) / (2 * width**2)).astype(np.float32).transpose(1, 0, 2)
     return np.einsum("nr,nc->nrc", rows, columns).reshape(n, side * side)
 
 

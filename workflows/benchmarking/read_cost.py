@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 from scalemani.cluster.dask_cluster import DaskCluster
 from scalemani.geodesics import rows
 from scalemani.kernel.eigensolver import start_block
-from scalemani.kernel.operators import CentredKernels, FirstRead, centred, first_reader
+from scalemani.kernel.operators import CenteredKernels, FirstRead, centered, first_reader
 from scalemani.steps import distances
 from scalemani.steps.cuts import tile_sizes
 from scalemani.storage.run import RunStore
@@ -91,7 +91,7 @@ def measure(*, graph: str, store: str, cores: int, tile: int | None, repeats: in
         times = []
         for _ in range(repeats):
             with DaskCluster(threads=cores) as cluster:
-                kernels = CentredKernels(cluster, run, precision, first=first)
+                kernels = CenteredKernels(cluster, run, precision, first=first)
                 kernels.products(block)  # a first one opens what the others find open
                 ours, images = timed(lambda k=kernels: k.products(block))
                 with counted_tiles() as seen:
@@ -99,7 +99,7 @@ def measure(*, graph: str, store: str, cores: int, tile: int | None, repeats: in
             with threadpool_limits(limits=cores, user_api="blas"):
                 plain, products = timed(lambda p=precision: plain_read(folder, n, size, block.astype(p)))
             times.append((ours, plain))
-        pairs = zip(images, (-0.5 * centred(product) for product in products), strict=True)
+        pairs = zip(images, (-0.5 * centered(product) for product in products), strict=True)
         found[precision] = {
             "product": statistics.median(ours for ours, _ in times),
             "plain": statistics.median(plain for _, plain in times),

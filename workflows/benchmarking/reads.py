@@ -17,7 +17,7 @@ from scalemani.cluster.dask_cluster import DaskCluster
 from scalemani.errors import AdditiveConstantWarning, SolverError
 from scalemani.formats.points import open_points
 from scalemani.kernel.constant import arnoldi_constant
-from scalemani.kernel.operators import CentredKernels
+from scalemani.kernel.operators import CenteredKernels
 from scalemani.steps.records import GraphRecord
 from scalemani.storage.run import RunStore
 
@@ -87,7 +87,7 @@ def arnoldi(model: KernelIsomap, cores: int, most: int) -> dict[str, Any]:
     scale = store.needed(GraphRecord).scale
     started = time.perf_counter()
     with DaskCluster(threads=cores) as cluster:
-        kernels = CentredKernels(cluster, store)
+        kernels = CenteredKernels(cluster, store)
         try:
             constant = float(arnoldi_constant(kernels, tol=TOL, most_reads=most)) * scale
         except SolverError:

@@ -36,14 +36,14 @@ def roll(noise_variance: float) -> Callable[[int, np.random.Generator], Made]:
 def images(n: int, rng: np.random.Generator) -> Made:
     """Rows (n, 784) uint8, images of one Gaussian bump, and the places (n, 2) of its centre, in pixels."""
     pixels = np.arange(SIDE)
-    centres = rng.uniform(WIDTH, SIDE - 1 - WIDTH, (n, 2))
+    centers = rng.uniform(WIDTH, SIDE - 1 - WIDTH, (n, 2))
     out = np.empty((n, SIDE * SIDE), np.uint8)
     for start in range(0, n, 4096):
-        apart = pixels - centres[start : start + 4096, :, None]
+        apart = pixels - centers[start : start + 4096, :, None]
         rows, columns = np.exp(-(apart**2) / (2 * WIDTH**2)).transpose(1, 0, 2)
         grey = 255 * np.einsum("nr,nc->nrc", rows, columns)
         out[start : start + 4096] = np.rint(grey).reshape(-1, SIDE * SIDE)
-    return out, centres
+    return out, centers
 
 
 def array(
