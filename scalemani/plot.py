@@ -15,10 +15,19 @@ from scalemani.aliases import F64
 from scalemani.errors import ScalemaniError
 from scalemani.model import Run, run_of
 from scalemani.planning.scan import Scan
-from scalemani.points.cells import unmasked
+from scalemani.points.cells import inexact_labels, unmasked
+from scalemani.points.labels import label_text
 from scalemani.report import charts
 from scalemani.report.comparison import chosen_axes, two_axes
-from scalemani.report.drawing import MOST_DOTS, Colouring, colour_bar, colouring, legend, new_figure
+from scalemani.report.drawing import (
+    MOST_DOTS,
+    Colouring,
+    colour_bar,
+    colouring,
+    legend,
+    new_figure,
+    plain_axes,
+)
 from scalemani.report.maps import MARK, figure_for, legend_of, map_panel
 from scalemani.report.sections import Sample, measured
 from scalemani.steps.records import MethodRecord
@@ -61,12 +70,13 @@ def embedding(
     ScalemaniError
         Colours of another number, axes that are not there, points of other numbers of axes.
     """
-    whole = run_of(model, "plot").embedding()
+    run = run_of(model, "plot")
+    whole = run.embedding()
     kept = np.flatnonzero(np.isfinite(whole).all(axis=1))
     shown = chosen_axes(components, whole.shape[1])
-    colours = None if color is None else _colours(color, len(whole), name).of(kept)
+    colours = None if color is None else _colours(color, run, name).of(kept)
     new = None if points is None else _placed(points, whole.shape[1])
-    axes = figure_for(whole[kept][:, list(shown)]).add_subplot() if ax is None else ax
+    axes = figure_for(whole[kept][:, list(shown)]).add_subplot() if ax is None else plain_axes(ax)
     map_panel(axes, whole[kept], shown, colours, marks=new)
     if colours is not None and colours.codes is not None:
         crosses = [(MARK, f"other points ({len(new):,})")] if new is not None else []
@@ -79,18 +89,33 @@ def embedding(
     return axes
 
 
-def _colours(values: Any, n: int, name: str) -> Colouring:
+def _colours(values: Any, run: Run, name: str) -> Colouring:
     """A value for each training row as colours."""
+    n = len(run.vertex)
     if isinstance(values, str):
         raise ScalemaniError(f"color={values!r} is text: give a value for each row, such as frame[{values!r}]")
     named = name or str(getattr(values, "name", None) or "")
-    found = np.asarray(unmasked(np.asanyarray(values), "color"))
+    try:
+        found = np.asarray(unmasked(np.asanyarray(values), "color"))
+    except ValueError as error:  # NumPy's, of lists of several lengths
+        raise ScalemaniError("color has lists in it: give a number, text or category for each row") from error
     if found.shape != (n,):
         raise ScalemaniError(f"color has the shape {found.shape} and the fit {n:,} rows; give a value for each")
-    if found.dtype.kind in "biuf" and str(getattr(values, "dtype", "")) != "category":
+    index = [] if run.ids is None or not hasattr(values, "iloc") else list(map(label_text, values.index))
+    if index and index != run.ids and set(index) & set(run.ids or ()):
+        raise ScalemaniError(
+            "color has the index of other rows, or of these in another order, than the fit: give "
+            "color.reindex(model.ids_), or color.to_numpy() if its values are in the order of the fit"
+        )
+    labels = str(getattr(values, "dtype", "")) == "category" or (
+        found.dtype.kind in "iu" and inexact_labels(found.tolist())
+    )
+    if found.dtype.kind in "biuf" and not labels:
         return colouring(named, found)
     texts = ["" if one is None or str(one) in ("nan", "<NA>", "NaT") else str(one) for one in found.tolist()]
-    if found.dtype.kind == "O" and str(getattr(values, "dtype", "")) != "category":  # may be numbers, some missing
+    if {type(one) for one, text in zip(found.tolist(), texts, strict=True) if text} == {bool}:
+        texts = [text and ("yes" if one else "no") for one, text in zip(found.tolist(), texts, strict=True)]
+    elif found.dtype.kind == "O" and not labels:  # may be numbers, some missing
         with contextlib.suppress(TypeError, ValueError):
             numbers = [float(one) if text else np.nan for one, text in zip(found.tolist(), texts, strict=True)]
             return colouring(named, np.array(numbers))
@@ -99,7 +124,10 @@ def _colours(values: Any, n: int, name: str) -> Colouring:
 
 def _placed(points: Any, p: int) -> F64 | None:
     """Coordinates of other points that have them."""
-    found = np.asarray(points, np.float64)
+    try:
+        found = np.asarray(points, np.float64)
+    except (TypeError, ValueError) as error:
+        raise ScalemaniError(f"points are no numbers: coordinates (m, {p}) are needed, as transform gives") from error
     if found.ndim != 2 or found.shape[1] != p:
         raise ScalemaniError(
             f"points have the shape {found.shape}: coordinates (m, {p}) are needed, as transform gives"
@@ -118,7 +146,7 @@ def spectrum(model: Any, ax: Any = None) -> Any:
     if "eigenvalues" not in s:
         raise ScalemaniError(f"{_method(run)} has no eigenvalues: draw its residual_variance")
     values = s["eigenvalues"]
-    axes = new_figure(charts.chart_width(len(values)), 3.8).add_subplot() if ax is None else ax
+    axes = new_figure(charts.chart_width(len(values)), 3.8).add_subplot() if ax is None else plain_axes(ax)
     behind = s.get("next_eigenvalue"), s.get("most_negative_eigenvalue")
     charts.eigenvalue_panel(axes, values, s.get("eigenvalues_unshifted", values), s.get("shift", 0.0), *behind)
     return axes
@@ -131,7 +159,7 @@ def residual_variance(model: Any, ax: Any = None, *, rows: int | None = None, ra
     Raises ScalemaniError: The method keeps no distances, or they are gone.
     """
     _, _, quality = _sampled(model, rows, random_state)
-    axes = new_figure(7.4, 3.8).add_subplot() if ax is None else ax
+    axes = new_figure(7.4, 3.8).add_subplot() if ax is None else plain_axes(ax)
     charts.residual_panel(axes, list(quality["residual_variance"]))
     return axes
 
@@ -142,7 +170,7 @@ def shepard(model: Any, ax: Any = None, *, rows: int | None = None, random_state
     rows, random_state: As for :func:`residual_variance`, whose errors it has.
     """
     run, sample, _ = _sampled(model, rows, random_state)
-    axes = new_figure(7.0, 4.9).add_subplot() if ax is None else ax
+    axes = new_figure(7.0, 4.9).add_subplot() if ax is None else plain_axes(ax)
     names = "geodesic distance", "distance in the embedding"
     added = run.method.words.compared(run.spectrum).added
     charts.pairs_panel(axes, *sample.among_fewer().pairs(), *names, added)

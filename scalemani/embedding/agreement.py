@@ -22,6 +22,7 @@ from scalemani.points.reading import row_numbers
 from scalemani.words import count
 
 ROWS_TOGETHER = 8192  # whose lists of neighbours are compared at once
+MOST = 1e300  # times that a map may be as large as another
 PAIRS = 100_000  # of distances
 LOOSE = 0.3  # of a map's spread: points of two maps that are farther apart on average make another shape
 
@@ -61,7 +62,7 @@ def superposition(target: F64, source: F64, *, scale: bool = True) -> Superposit
     """What lays `source` upon `target` with the least sum of squared distances.
 
     target, source (n, p): The same points in the same order, finite.
-    Raises ScalemaniError: All points of one of them lie in one place.
+    Raises ScalemaniError: All points of one of them lie in one place, or one is out of all proportion.
     """
     centres = [points.mean(axis=0) for points in (target, source)]
     sizes = [float(np.ptp(points, axis=0).max(initial=0.0)) for points in (target, source)]
@@ -76,8 +77,15 @@ def superposition(target: F64, source: F64, *, scale: bool = True) -> Superposit
     best = float(values.sum()) / sums[1]  # in the maps' sizes
     used = best if scale else sizes[1] / sizes[0]
     disparity, apart = (float(((there - by * turned) ** 2).sum()) / sums[0] for by in (best, used))
-    factor = best * sizes[0] / sizes[1] if scale else 1.0
+    factor = best * (sizes[0] / sizes[1]) if scale else 1.0
+    if not MOST**-1 < factor < MOST:
+        raise ScalemaniError(f"one map is more than {MOST:g} times as large as the other: rescale one")
     return Superposition(centres[1], turn, centres[0], factor, min(disparity, 1.0), float(np.sqrt(apart)), len(here))
+
+
+def at_one(points: F64) -> F64:
+    """Times the power of two that brings the largest near 1: no square is out of range."""
+    return np.asarray(np.ldexp(points, -int(np.frexp(np.abs(points).max(initial=0.0))[1])))
 
 
 def shared_neighbors(one: F64, other: F64, numbers: Sequence[int]) -> dict[int, F64]:
@@ -87,7 +95,7 @@ def shared_neighbors(one: F64, other: F64, numbers: Sequence[int]) -> dict[int, 
     numbers: The k. Those that leave no two points out are passed over: all would be shared.
     -> For each k the shares (n,). By chance they are k / (n - 1).
     """
-    points, which = np.unique(np.hstack([one, other]), axis=0, return_inverse=True)
+    points, which = np.unique(np.hstack([at_one(one), at_one(other)]), axis=0, return_inverse=True)
     some = [k for k in numbers if k < len(points) - 1]
     if not some:
         return {}
@@ -124,7 +132,7 @@ def correlation_of_distances(one: F64, other: F64, seed: int = 0) -> float:
     else:
         i, step = np.random.default_rng(seed).integers([[0], [1]], n, (2, PAIRS))
         j = (i + step) % n
-    x, y = (np.linalg.norm(points[i] - points[j], axis=1) for points in (one, other))
+    x, y = (np.linalg.norm(points[i] - points[j], axis=1) for points in map(at_one, (one, other)))
     if len(x) < 2 or not (np.ptp(x) and np.ptp(y)):
         return float("nan")
     return float(np.corrcoef(x, y)[0, 1])

@@ -13,6 +13,7 @@ from scalemani.formats.csv_text import MISSING, Reading, cell_number, is_number,
 from scalemani.formats.hdf5 import hdf5_column
 from scalemani.formats.parquet import parquet_column
 from scalemani.formats.points import check_options, check_place, open_points, split
+from scalemani.points.cells import inexact_labels
 from scalemani.points.labels import unpacked
 from scalemani.storage.files import at_home
 from scalemani.words import short
@@ -138,7 +139,7 @@ def _from_table(
         )
     at = 0 if column is None else position(str(path), column, heading, width)
     cells = [row[at].strip() for _, row in rows]
-    values = _as_numbers(cells, decimal or ".")
+    values: Values = cells if inexact_labels(cells) else _as_numbers(cells, decimal or ".")
     sign = "," if decimal is None else "."
     if decimal != "." and isinstance(values, list) and not isinstance(_as_numbers(cells, sign), list):
         first = next(cell for cell in cells if cell.lower() not in MISSING)

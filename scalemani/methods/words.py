@@ -69,7 +69,7 @@ def axis_rows(shares: Sequence[float | None], of: str, bound: str = "", off: flo
     said = ", ".join(map(percent, known[:MOST_AXES])) + (", ..." if len(known) > MOST_AXES else "")
     both = f", {percent(sum(known))} together" if len(known) > 1 else ""
     error = f", give or take {two_digits(100 * off)} % of each" if off else ""
-    over = "; more than 100 %, as negative eigenvalues count against it" if sum(known) > 1 else ""
+    over = "; more than 100 %, as negative eigenvalues count against it" if round(100 * sum(known)) > 100 else ""
     return [("axes hold", f"{bound} {said} {of}{both}{error}{over}".lstrip())]
 
 

@@ -18,6 +18,7 @@ from scalemani.report.drawing import (
     MOST_DOTS,
     NEGATIVE,
     POSITIVE,
+    WIDEST,
     Colouring,
     Figure,
     category_colours,
@@ -145,7 +146,7 @@ def _count(axes: Any, points: Floats, colours: Colouring | None, only: str | Non
 
 def _dot_size(n: int) -> float:
     """Area of a dot: 60 points are seen, and 20,000 don't grow together."""
-    return float(np.clip(9000 / n, 2.5, 26))
+    return float(np.clip(9000 / max(n, 1), 2.5, 26))
 
 
 def _mark_size(m: int) -> float:
@@ -161,7 +162,7 @@ def _one_axis(axes: Any, values: Floats, colours: Colouring | None, marks: Float
         axes.scatter(marks[:, 0], foot, marker="|", s=30, c=MARK, linewidths=0.7, transform=axes.get_xaxis_transform())
     if colours is not None and colours.numbers is not None:
         known = ~colours.missing
-        _against(axes, values[known], colours.numbers[known], most_dots)
+        _against(axes, values[known], np.clip(colours.numbers[known], -WIDEST, WIDEST), most_dots)
         axes.set_ylabel("value in the column")
         return
     edges = np.histogram_bin_edges(values, bins=int(np.clip(np.sqrt(len(values)), 8, 120)))

@@ -1,6 +1,8 @@
 """A column from a file is what the file holds, a value for each row, or an error that says what to give."""
 
 import numpy as np
+import pyarrow
+import pyarrow.parquet
 import pytest
 import scipy.sparse as sp
 import zarr
@@ -68,6 +70,17 @@ def test_arrays_of_each_kind_give_what_they_hold(values):
     ]:
         found = read_column(spec, ROWS)
         assert (found[0], list(found[1])) == (name, values)
+
+
+def test_long_numbers_that_name_classes_stay_apart():
+    long = [2**63 - 1, 2**63 - 2, 2**63 - 1, 2**63 - 2]
+    table("long.csv", "kind", *map(str, long))
+    np.save("long.npy", np.array(long))
+    pyarrow.parquet.write_table(pyarrow.table({"kind": long}), "long.parquet")
+    for spec in ("long.csv", "long.npy", "long.parquet"):
+        assert read_column(spec, ROWS)[1] == list(map(str, long))
+    np.save("even.npy", np.array(long) // 2**20 * 2**20)  # exact
+    assert read_column("even.npy", ROWS)[1].dtype == np.int64
 
 
 def test_bytes_are_text():
