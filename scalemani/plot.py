@@ -105,7 +105,7 @@ def _colours(values: Any, run: Run, name: str) -> Colouring:
     if index and index != run.ids and set(index) & set(run.ids or ()):
         raise ScalemaniError(
             "color has the index of other rows, or of these in another order, than the fit: give "
-            "color.reindex(model.ids_), or color.to_numpy() if its values are in the order of the fit"
+            "color.reindex(X.index) by the X of the fit, or color.to_numpy() if its values are in the order of the fit"
         )
     labels = str(getattr(values, "dtype", "")) == "category" or (
         found.dtype.kind in "iu" and inexact_labels(found.tolist())

@@ -139,12 +139,13 @@ def correlation_of_distances(one: F64, other: F64, seed: int = 0) -> float:
 
 
 def matched(
-    ids: Sequence[Sequence[str] | None], sizes: Sequence[int], names: Sequence[str], rows: Any = None
+    ids: Sequence[Sequence[str] | None], sizes: Sequence[int], names: Sequence[str], rows: Any = None, other: str = ""
 ) -> tuple[I64, I64, str]:
     """Which rows of two maps are of the same points, and how that is known, in words.
 
     ids, sizes, names: Of both: an id a row or None, the number of rows, and what messages call it.
     rows: Their numbers in the one and in the other, where the caller knows.
+    other: What else the user could give, in messages.
     -> Row numbers (m,) in the one, rising unless they were given, and in the other.
     Raises ScalemaniError: Ids that name several rows; nothing by which rows could be matched; rows that are no pair of
         equally many row numbers.
@@ -153,7 +154,7 @@ def matched(
         return *_given(rows, sizes), "as they were given"
     first, second = ids
     if first is not None and second is not None:
-        places = [_places(some, name) for some, name in ((first, names[0]), (second, names[1]))]
+        places = [_places(some, name, other) for some, name in ((first, names[0]), (second, names[1]))]
         common = [(place, places[1][one]) for one, place in places[0].items() if one in places[1]]
         here, there = np.array(common, np.int64).reshape(-1, 2).T
         return here, there, "by their ids"
@@ -161,7 +162,7 @@ def matched(
         without = " and ".join(name for name, some in zip(names, ids, strict=True) if some is None)
         raise ScalemaniError(
             f"{names[0]} has {sizes[0]:,} rows and {names[1]} {sizes[1]:,}, and {without} no ids: give both ids "
-            "(name_rows, or --id-column of fit), or rows=(rows of the one, rows of the other)"
+            f"(name_rows, or --id-column of fit){other}"
         )
     return np.arange(sizes[0]), np.arange(sizes[0]), "by their numbers"
 
@@ -176,20 +177,22 @@ def _given(rows: Any, sizes: Sequence[int]) -> tuple[I64, I64]:
     return here, there
 
 
-def _places(ids: Sequence[str], name: str) -> dict[str, int]:
+def _places(ids: Sequence[str], name: str, other: str) -> dict[str, int]:
     """The row of each id."""
     found = {one: row for row, one in enumerate(ids)}
     if len(found) < len(ids):
         twice = next(one for row, one in enumerate(ids) if found[one] != row)
         raise ScalemaniError(
             f"{name} has several rows with the id {twice!r:.60}: rows are matched by ids that differ; name the rows "
-            "anew (name_rows), or give rows=(rows of the one, rows of the other)"
+            f"anew (name_rows){other}"
         )
     return found
 
 
-def common_points(maps: Sequence[ArrayLike], rows: Sequence[I64], names: Sequence[str]) -> tuple[I64, F64, F64]:
-    """Which of the matched rows have coordinates in both maps, and these (m, p).
+def common_points(
+    maps: Sequence[ArrayLike], rows: Sequence[I64], names: Sequence[str], how: str
+) -> tuple[I64, F64, F64]:
+    """Which of the matched rows have coordinates in both maps, and these (m, p); `how` they were matched is said.
 
     Raises ScalemaniError: The maps have different numbers of axes, or fewer than p + 1 such rows.
     """
@@ -204,7 +207,7 @@ def common_points(maps: Sequence[ArrayLike], rows: Sequence[I64], names: Sequenc
     known = np.flatnonzero(np.isfinite(one).all(axis=1) & np.isfinite(other).all(axis=1))
     if len(known) < p + 1:
         raise ScalemaniError(
-            f"{names[0]} and {names[1]} have {count(len(known), 'row')} with coordinates in common: {p + 1} or more "
-            f"are needed to lay maps of {count(p, 'axis', 'axes')} upon each other"
+            f"{names[0]} and {names[1]} have {count(len(known), 'row')} with coordinates in common, matched {how}: "
+            f"{p + 1} or more are needed to lay maps of {count(p, 'axis', 'axes')} upon each other"
         )
     return known, one[known], other[known]

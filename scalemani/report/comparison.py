@@ -27,6 +27,7 @@ from scalemani.report.maps import map_panel
 from scalemani.words import count, percent, plain_number
 
 NEIGHBORS = 10, 30, 100  # k of the shared neighbours
+PAIRS = ", or rows=(rows of the one, rows of the other)"
 CLOSE = 0.1  # of the map's spread: points that are no farther apart are in the same places
 
 
@@ -159,8 +160,8 @@ def compare(a: Any, b: Any, rows: Any = None) -> Comparison:
     """
     (one, ids, name), (other, other_ids, other_name) = _map_of(a, "a"), _map_of(b, "b")
     names = (name, other_name) if name != other_name else ("a", "b")
-    here, there, how = matched((ids, other_ids), (len(one), len(other)), names, rows)
-    known, first, second = common_points((one, other), (here, there), names)
+    here, there, how = matched((ids, other_ids), (len(one), len(other)), names, rows, PAIRS)
+    known, first, second = common_points((one, other), (here, there), names, how)
     laid = superposition(first, second)
     aligned = laid.of(second)
     unit = float(np.abs(first).max())  # in which no square is out of range
@@ -208,7 +209,7 @@ def laid_upon(run: Run, other: Any) -> Superposition:
     """
     target, names = run_of(other, "align_to"), ("the map to align to", "this map")
     here, there, how = matched((target.ids, run.ids), (len(target.vertex), len(run.vertex)), names)
-    _, first, second = common_points((target.embedding(), run.embedding()), (here, there), names)
+    _, first, second = common_points((target.embedding(), run.embedding()), (here, there), names, how)
     laid = superposition(first, second, scale=False)
     if laid.apart > LOOSE:
         warn(

@@ -95,7 +95,8 @@ def report(
         raise ScalemaniError(f"{option} says how a file of --project is read: give one, or leave {option} out")
     model = load(store)
     run = model._run
-    columns = [read_column(colour, len(run.vertex), how["delimiter"], how["decimal"]) for colour in colours]
+    text = how["delimiter"], how["decimal"]
+    columns = [read_column(colour, len(run.vertex), *text, run.ids) for colour in colours]
     sources = [new_rows(model, store, points, how) for points in new]
     from scalemani.report.map_facts import NewPoints
     from scalemani.report.sections import run_page

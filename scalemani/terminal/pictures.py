@@ -88,7 +88,9 @@ def plot(
     if not 1 <= len({*axes}) == len(axes) <= 2 or max(axes) >= (2 if p == 1 and axes == (0, 1) else p):
         said = ",".join(map(str, shown))
         raise ScalemaniError(f"--axes {said}: {store} has {count(p, 'axis', 'axes')}; give one or two of 1 to {p}")
-    name, values = ("", None) if color is None else read_column(color, len(model.embedding_), *_text(how))
+    name, values = (
+        ("", None) if color is None else read_column(color, len(model.embedding_), *_text(how), model._run.ids)
+    )
     points = None
     if new is not None:
         source = new_rows(model, store, new, how)

@@ -83,6 +83,14 @@ def test_long_numbers_that_name_classes_stay_apart():
     assert read_column("even.npy", ROWS)[1].dtype == np.int64
 
 
+def test_a_table_with_the_ids_of_the_fit_in_another_order_is_refused():
+    table("rows.csv", "name,from,kind", "b,a,1", "a,b,2", "c,c,3", "d,d,4")
+    for ids in (list("bacd"), list("abcd"), list("wxyz"), None):  # those of a column; of none of it
+        assert read_column("rows.csv:kind", ROWS, ids=ids)[1].tolist() == [1, 2, 3, 4]
+    with pytest.raises(ScalemaniError, match="has the ids of the fit in another order"):
+        read_column("rows.csv:kind", ROWS, ids=list("dcba"))
+
+
 def test_bytes_are_text():
     np.save("bytes.npy", np.array([b"a", "é".encode(), b"b", b""]))
     assert read_column("bytes.npy", ROWS)[1] == ["a", "é", "b", ""]

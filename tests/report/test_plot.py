@@ -149,7 +149,7 @@ def test_a_series_of_other_rows_or_in_another_order_is_refused(days):
     np.testing.assert_array_equal(dots(days[0].plot(values))[1], dots(days[0].plot(values.to_numpy()))[1])
     np.testing.assert_array_equal(dots(days[0].plot(values.reset_index(drop=True)))[1], dots(days[0].plot(values))[1])
     for other in (values[::-1], pd.Series(X[:110, 0], IDS[10:])):
-        with pytest.raises(ScalemaniError, match=r"give color\.reindex\(model\.ids_\), or color\.to_numpy\(\)"):
+        with pytest.raises(ScalemaniError, match=r"give color\.reindex\(X\.index\) .*, or color\.to_numpy\(\)"):
             days[0].plot(other)
 
 
@@ -272,7 +272,7 @@ def test_maps_that_can_not_be_compared_are_refused_in_one_line(days, model):
         (days[0], Y[:, :2], None, "a has 110 rows and b 120, and b no ids"),
         (days[0], twice, None, "b has several rows with the id 'x'"),
         (Y, Y[:, :2], None, "a has 3 axes and b 2"),
-        (Y, Y, ([0, 1, 2], [3, 4, 5]), "have 3 rows with coordinates in common: 4 or more"),
+        (Y, Y, ([0, 1, 2], [3, 4, 5]), "have 3 rows with coordinates in common, matched as they were given: 4 or more"),
         (Y, Y, 5, "rows is no pair"),
         (Y, Y, ([0], [0, 1]), "1 and 2 row numbers"),
         (Y, Y, ([0], [120]), "asked for"),
