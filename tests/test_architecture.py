@@ -214,7 +214,7 @@ def test_a_file_has_a_docstring_and_at_most_five_hundred_lines(name):
     assert lines <= MOST_LINES
 
 
-MOST_LINES_IN_ALL = 41_574  # raised by refusals of rows, labels and axes that would be drawn wrongly
+MOST_LINES_IN_ALL = 41_575  # raised by refusals of rows, labels and axes that would be drawn wrongly
 
 
 def test_the_package_does_not_grow():
