@@ -50,8 +50,8 @@ def embedding(
     color : array-like, shape (n_samples,), optional
         A number, text or category for each training row, such as a column of a data frame. Text, categories, booleans
         and up to twelve different whole numbers get a colour each and a legend; other numbers a scale with a colour
-        bar. Rows without a value are grey. Values go by their order; a pandas Series with the labels of the fit's rows in
-        another order is refused.
+        bar. Rows without a value are grey. Values go by their order; a pandas Series with the labels of the fit's rows
+        in another order is refused.
     points : array-like, shape (m, n_components), optional
         Coordinates of other points, as `transform` gives them: crosses on the map; more than 20,000 are counted too.
     components : (int, int) or int, default (0, 1)
