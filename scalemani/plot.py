@@ -15,10 +15,11 @@ from scalemani.aliases import F64
 from scalemani.errors import ScalemaniError
 from scalemani.model import Run, run_of
 from scalemani.planning.scan import Scan
-from scalemani.points.cells import unmasked
+from scalemani.points.cells import inexact_labels, unmasked
+from scalemani.points.labels import label_text
 from scalemani.report import charts
 from scalemani.report.comparison import chosen_axes, two_axes
-from scalemani.report.drawing import GREY, MOST_DOTS, Coloring, color_bar, coloring, legend
+from scalemani.report.drawing import GRAY, MOST_DOTS, Coloring, color_bar, coloring, legend, plain_axes
 from scalemani.report.maps import MARK, figure_for, legend_of, map_panel
 from scalemani.report.sections import Sample, measured
 from scalemani.steps.records import MethodRecord
@@ -41,7 +42,8 @@ def embedding(
     color : array-like, shape (n_samples,), optional
         A number, text or category for each training row, such as a column of a data frame. Text, categories, booleans
         and up to twelve different whole numbers get a colour each and a legend; other numbers a scale with a colour
-        bar. Rows without a value are grey.
+        bar. Rows without a value are grey. Values go by their order; a pandas Series with the labels of the fit's rows
+        in another order is refused.
     points : array-like, shape (m, n_components), optional
         Coordinates of other points, as `transform` gives them: crosses on the map; more than 20,000 are counted too.
     components : (int, int) or int, default (0, 1)
@@ -59,14 +61,15 @@ def embedding(
     Raises
     ------
     ScalemaniError
-        Colours of another number, axes that are not there, points of other numbers of axes.
+        Colours of another number or of other rows, axes that are not there, points of other numbers of axes.
     """
-    whole = run_of(model, "plot").embedding()
+    run = run_of(model, "plot")
+    whole = run.embedding()
     kept = np.flatnonzero(np.isfinite(whole).all(axis=1))
     shown = chosen_axes(components, whole.shape[1])
-    colors = None if color is None else _colors(color, len(whole), name).of(kept)
+    colors = None if color is None else _colors(color, run, name).of(kept)
     new = None if points is None else _placed(points, whole.shape[1])
-    axes = figure_for(whole[kept][:, list(shown)]).add_subplot() if ax is None else ax
+    axes = figure_for(whole[kept][:, list(shown)]).add_subplot() if ax is None else plain_axes(ax)
     map_panel(axes, whole[kept], shown, colors, marks=new)
     crosses = [(MARK, f"other points ({len(new):,})")] if new is not None else []
     counted = crosses if new is not None and len(new) > MOST_DOTS else []
@@ -75,8 +78,8 @@ def embedding(
     elif colors is not None and len(shown) > 1:
         color_bar(axes.figure, axes, colors, colors.name)
         missing = int(colors.missing.sum())
-        grey = [(GREY, f"no value ({missing:,})")] if missing else []
-        legend(axes, [*grey, *counted], "", [] if counted else crosses, above=True)
+        gray = [(GRAY, f"no value ({missing:,})")] if missing else []
+        legend(axes, [*gray, *counted], "", [] if counted else crosses, above=True)
     elif colors is not None and colors.name:
         axes.set_ylabel(colors.name, parse_math=False)
     elif len(shown) > 1:
@@ -84,17 +87,33 @@ def embedding(
     return axes
 
 
-def _colors(values: Any, n: int, name: str) -> Coloring:
+def _colors(values: Any, run: Run, name: str) -> Coloring:
+    """A value for each training row as colours."""
+    n = len(run.vertex)
     if isinstance(values, str):
         raise ScalemaniError(f"color={values!r} is text: give a value for each row, such as frame[{values!r}]")
     named = name or str(getattr(values, "name", None) or "")
-    found = np.asarray(unmasked(np.asanyarray(values), "color"))
+    try:
+        found = np.asarray(unmasked(np.asanyarray(values), "color"))
+    except ValueError as error:  # NumPy's, of lists of several lengths
+        raise ScalemaniError("color has lists in it: give a number, text or category for each row") from error
     if found.shape != (n,):
         raise ScalemaniError(f"color has the shape {found.shape} and the fit {n:,} rows; give a value for each")
-    if found.dtype.kind in "biuf" and str(getattr(values, "dtype", "")) != "category":
+    index = [] if run.ids is None or not hasattr(values, "iloc") else list(map(label_text, values.index))
+    if index and index != run.ids and set(index) & set(run.ids or ()):
+        raise ScalemaniError(
+            "color has the index of other rows, or of these in another order, than the fit: give "
+            "color.reindex(X.index) by the X of the fit, or color.to_numpy() if its values are in the order of the fit"
+        )
+    labels = str(getattr(values, "dtype", "")) == "category" or (
+        found.dtype.kind in "iu" and inexact_labels(found.tolist())
+    )
+    if found.dtype.kind in "biuf" and not labels:
         return coloring(named, found)
     texts = ["" if one is None or str(one) in ("nan", "<NA>", "NaT") else str(one) for one in found.tolist()]
-    if found.dtype.kind == "O" and str(getattr(values, "dtype", "")) != "category":  # may be numbers, some missing
+    if {type(one) for one, text in zip(found.tolist(), texts, strict=True) if text} == {bool}:
+        texts = [text and ("yes" if one else "no") for one, text in zip(found.tolist(), texts, strict=True)]
+    elif found.dtype.kind == "O" and not labels:  # may be numbers, some missing
         with contextlib.suppress(TypeError, ValueError):
             numbers = [float(one) if text else np.nan for one, text in zip(found.tolist(), texts, strict=True)]
             return coloring(named, np.array(numbers))
@@ -102,7 +121,11 @@ def _colors(values: Any, n: int, name: str) -> Coloring:
 
 
 def _placed(points: Any, p: int) -> F64 | None:
-    found = np.asarray(points, np.float64)
+    """Coordinates of other points that have them."""
+    try:
+        found = np.asarray(points, np.float64)
+    except (TypeError, ValueError) as error:
+        raise ScalemaniError(f"points are no numbers: coordinates (m, {p}) are needed, as transform gives") from error
     if found.ndim != 2 or found.shape[1] != p:
         raise ScalemaniError(
             f"points have the shape {found.shape}: coordinates (m, {p}) are needed, as transform gives"

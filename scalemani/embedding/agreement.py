@@ -22,6 +22,7 @@ from scalemani.points.reading import row_numbers
 from scalemani.words import count
 
 ROWS_TOGETHER = 8192  # whose lists of neighbours are compared at once
+MOST = 1e300  # times that a map may be as large as another
 PAIRS = 100_000  # of distances
 LOOSE = 0.3  # of a map's spread: points of two maps that are farther apart on average make another shape
 
@@ -61,7 +62,7 @@ def superposition(target: F64, source: F64, *, scale: bool = True) -> Superposit
     """What lays `source` upon `target` with the least sum of squared distances.
 
     target, source (n, p): The same points in the same order, finite.
-    Raises ScalemaniError: All points of one of them lie in one place.
+    Raises ScalemaniError: All points of one of them lie in one place, or one is out of all proportion.
     """
     centers = [points.mean(axis=0) for points in (target, source)]
     sizes = [float(np.ptp(points, axis=0).max(initial=0.0)) for points in (target, source)]
@@ -76,8 +77,15 @@ def superposition(target: F64, source: F64, *, scale: bool = True) -> Superposit
     best = float(values.sum()) / sums[1]  # in the maps' sizes
     used = best if scale else sizes[1] / sizes[0]
     disparity, apart = (float(((there - by * turned) ** 2).sum()) / sums[0] for by in (best, used))
-    factor = best * sizes[0] / sizes[1] if scale else 1.0
+    factor = best * (sizes[0] / sizes[1]) if scale else 1.0
+    if not MOST**-1 < factor < MOST:
+        raise ScalemaniError(f"one map is more than {MOST:g} times as large as the other: rescale one")
     return Superposition(centers[1], turn, centers[0], factor, min(disparity, 1.0), float(np.sqrt(apart)), len(here))
+
+
+def at_one(points: F64) -> F64:
+    """Times the power of two that brings the largest near 1: no square is out of range."""
+    return np.asarray(np.ldexp(points, -int(np.frexp(np.abs(points).max(initial=0.0))[1])))
 
 
 def shared_neighbors(one: F64, other: F64, numbers: Sequence[int]) -> dict[int, F64]:
@@ -87,7 +95,7 @@ def shared_neighbors(one: F64, other: F64, numbers: Sequence[int]) -> dict[int, 
     numbers: The k. Those that leave no two points out are passed over: all would be shared.
     -> For each k the shares (n,). By chance they are k / (n - 1).
     """
-    points, which = np.unique(np.hstack([one, other]), axis=0, return_inverse=True)
+    points, which = np.unique(np.hstack([at_one(one), at_one(other)]), axis=0, return_inverse=True)
     some = [k for k in numbers if k < len(points) - 1]
     if not some:
         return {}
@@ -124,19 +132,20 @@ def correlation_of_distances(one: F64, other: F64, seed: int = 0) -> float:
     else:
         i, step = np.random.default_rng(seed).integers([[0], [1]], n, (2, PAIRS))
         j = (i + step) % n
-    x, y = (np.linalg.norm(points[i] - points[j], axis=1) for points in (one, other))
+    x, y = (np.linalg.norm(points[i] - points[j], axis=1) for points in map(at_one, (one, other)))
     if len(x) < 2 or not (np.ptp(x) and np.ptp(y)):
         return float("nan")
     return float(np.corrcoef(x, y)[0, 1])
 
 
 def matched(
-    ids: Sequence[Sequence[str] | None], sizes: Sequence[int], names: Sequence[str], rows: Any = None
+    ids: Sequence[Sequence[str] | None], sizes: Sequence[int], names: Sequence[str], rows: Any = None, other: str = ""
 ) -> tuple[I64, I64, str]:
     """Which rows of two maps are of the same points, and how that is known, in words.
 
     ids, sizes, names: Of both: an id a row or None, the number of rows, and what messages call it.
     rows: Their numbers in the one and in the other, where the caller knows.
+    other: What else the user could give, in messages.
     -> Row numbers (m,) in the one, rising unless they were given, and in the other.
     Raises ScalemaniError: Ids that name several rows; nothing by which rows could be matched; rows that are no pair of
         equally many row numbers.
@@ -145,7 +154,7 @@ def matched(
         return *_given(rows, sizes), "as they were given"
     first, second = ids
     if first is not None and second is not None:
-        places = [_places(some, name) for some, name in ((first, names[0]), (second, names[1]))]
+        places = [_places(some, name, other) for some, name in ((first, names[0]), (second, names[1]))]
         common = [(place, places[1][one]) for one, place in places[0].items() if one in places[1]]
         here, there = np.array(common, np.int64).reshape(-1, 2).T
         return here, there, "by their ids"
@@ -153,7 +162,7 @@ def matched(
         without = " and ".join(name for name, some in zip(names, ids, strict=True) if some is None)
         raise ScalemaniError(
             f"{names[0]} has {sizes[0]:,} rows and {names[1]} {sizes[1]:,}, and {without} no ids: give both ids "
-            "(name_rows, or --id-column of fit), or rows=(rows of the one, rows of the other)"
+            f"(name_rows, or --id-column of fit){other}"
         )
     return np.arange(sizes[0]), np.arange(sizes[0]), "by their numbers"
 
@@ -167,19 +176,21 @@ def _given(rows: Any, sizes: Sequence[int]) -> tuple[I64, I64]:
     return here, there
 
 
-def _places(ids: Sequence[str], name: str) -> dict[str, int]:
+def _places(ids: Sequence[str], name: str, other: str) -> dict[str, int]:
     found = {one: row for row, one in enumerate(ids)}
     if len(found) < len(ids):
         twice = next(one for row, one in enumerate(ids) if found[one] != row)
         raise ScalemaniError(
             f"{name} has several rows with the id {twice!r:.60}: rows are matched by ids that differ; name the rows "
-            "anew (name_rows), or give rows=(rows of the one, rows of the other)"
+            f"anew (name_rows){other}"
         )
     return found
 
 
-def common_points(maps: Sequence[ArrayLike], rows: Sequence[I64], names: Sequence[str]) -> tuple[I64, F64, F64]:
-    """Which of the matched rows have coordinates in both maps, and these (m, p).
+def common_points(
+    maps: Sequence[ArrayLike], rows: Sequence[I64], names: Sequence[str], how: str
+) -> tuple[I64, F64, F64]:
+    """Which of the matched rows have coordinates in both maps, and these (m, p); `how` they were matched is said.
 
     Raises ScalemaniError: The maps have different numbers of axes, or fewer than p + 1 such rows.
     """
@@ -194,7 +205,7 @@ def common_points(maps: Sequence[ArrayLike], rows: Sequence[I64], names: Sequenc
     known = np.flatnonzero(np.isfinite(one).all(axis=1) & np.isfinite(other).all(axis=1))
     if len(known) < p + 1:
         raise ScalemaniError(
-            f"{names[0]} and {names[1]} have {count(len(known), 'row')} with coordinates in common: {p + 1} or more "
-            f"are needed to lay maps of {count(p, 'axis', 'axes')} upon each other"
+            f"{names[0]} and {names[1]} have {count(len(known), 'row')} with coordinates in common, matched {how}: "
+            f"{p + 1} or more are needed to lay maps of {count(p, 'axis', 'axes')} upon each other"
         )
     return known, one[known], other[known]

@@ -221,8 +221,8 @@ def quality_account(model: Any, n_rows: int = 256, n_neighbors: int | None = Non
     points = np.asarray(model.embedding_, np.float64)
     kept = np.flatnonzero(np.isfinite(points).all(axis=1))
     n, limit = len(kept), (len(kept) - 1) // 2
-    if n_rows < 1 or seed < 0:
-        raise ScalemaniError(f"n_rows={n_rows}, seed={seed}: at least 1 row, and a seed of 0 or more, are needed")
+    if not all(isinstance(one, int | np.integer) for one in (n_rows, seed)) or n_rows < 1 or seed < 0:
+        raise ScalemaniError(f"n_rows={n_rows!r}, seed={seed!r}: at least 1 row, and a seed of 0 or more, are needed")
     k = min(getattr(model, "n_neighbors", None) or 10, limit) if n_neighbors is None else n_neighbors
     if k or n_neighbors is not None:
         check_neighbors(k, n)

@@ -16,7 +16,7 @@ from scalemani.parameters import Arguments, Parameters
 from scalemani.points.labels import (
     check_labels,
     feature_labels,
-    label_text,
+    listed_labels,
     row_labels,
     unnumbered,
     warn_of_row_names,
@@ -132,7 +132,7 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
             Of text, numbers, dates or tuples of these. None takes back what was recorded.
         """
         check_is_fitted(self)
-        listed = None if names is None else [str(label_text(name)) for name in names]  # NumPy's text is no str to JSON
+        listed = None if names is None else listed_labels(names, "names")
         self._run.name_features(listed)
         self._take_names(listed)
 
@@ -148,7 +148,7 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
             recorded.
         """
         check_is_fitted(self)
-        self._run.name_rows(None if ids is None else [str(label_text(one)) for one in ids])
+        self._run.name_rows(None if ids is None else listed_labels(ids, "ids"))
 
     @property
     def ids_(self) -> Any:

@@ -1,6 +1,6 @@
 """A column of a file with a value for each row of a fit, to colour a map by, its labels, or row numbers."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from scalemani.formats.csv_text import MISSING, Reading, cell_number, is_number,
 from scalemani.formats.hdf5 import hdf5_column
 from scalemani.formats.parquet import parquet_column
 from scalemani.formats.points import check_options, check_place, open_points, split
+from scalemani.points.cells import inexact_labels
 from scalemani.points.labels import unpacked
 from scalemani.storage.files import at_home
 from scalemani.words import short
@@ -27,7 +28,13 @@ _READABLE = (
 _MOST_DIGITS = 18  # of a column's number: Python refuses to read thousands of them
 
 
-def read_column(spec: str, n_rows: int, delimiter: str | None = None, decimal: str | None = None) -> tuple[str, Values]:
+def read_column(
+    spec: str,
+    n_rows: int,
+    delimiter: str | None = None,
+    decimal: str | None = None,
+    ids: Sequence[str] | None = None,
+) -> tuple[str, Values]:
     """A column with a value for each row, in the order of the rows.
 
     spec: ``x.csv:COLUMN`` (a heading, or a number from 1; may be left out where there is one column), ``x.npy``,
@@ -35,6 +42,7 @@ def read_column(spec: str, n_rows: int, delimiter: str | None = None, decimal: s
         ``x.npy:2``. ``x.h5ad::obs/COLUMN``, ``x.parquet::COLUMN``; one colon does for two.
     n_rows: Of the fit. A table with a row more than that has a heading.
     delimiter, decimal: Of a .csv; a comma (a semicolon where that is the decimal sign) and a point unless given.
+    ids: Of the rows of the fit. A table that has them in another order is refused.
     -> name: For the page.
     -> values (n_rows,): Text of which every cell is a number, empty or NA is numbers, NaN where there is none.
     Raises ScalemaniError: The file is missing, damaged or of an unknown kind, has another number of rows, or lacks the
@@ -44,7 +52,7 @@ def read_column(spec: str, n_rows: int, delimiter: str | None = None, decimal: s
     path = Path(name)
     check_place(path, f"a file with a value for each row ({_READABLE})")
     if kind in _TABLES:
-        return _from_table(path, behind or None, n_rows, delimiter, decimal)
+        return _from_table(path, behind or None, n_rows, delimiter, decimal, ids)
     check_options(path.name, kind, Reading(delimiter=delimiter, decimal=decimal))
     column = behind.removeprefix(":") or None  # where one colon leads inside, two do as well
     if kind == ".parquet":
@@ -111,7 +119,12 @@ def read_row_numbers(spec: str) -> I64:
 
 
 def _from_table(
-    path: Path, column: str | None, n_rows: int, delimiter: str | None, decimal: str | None
+    path: Path,
+    column: str | None,
+    n_rows: int,
+    delimiter: str | None,
+    decimal: str | None,
+    ids: Sequence[str] | None,
 ) -> tuple[str, Values]:
     with open_table(path, delimiter, "." if decimal is None else decimal) as table:
         rows = list(table.rows)
@@ -137,8 +150,9 @@ def _from_table(
             f"{path} has {width} columns ({known}); give a heading or a number from 1 to {width}, as in {path}:1"
         )
     at = 0 if column is None else position(str(path), column, heading, width)
+    _check_order(path, [row for _, row in rows], ids)
     cells = [row[at].strip() for _, row in rows]
-    values = _as_numbers(cells, decimal or ".")
+    values: Values = cells if inexact_labels(cells) else _as_numbers(cells, decimal or ".")
     sign = "," if decimal is None else "."
     if decimal != "." and isinstance(values, list) and not isinstance(_as_numbers(cells, sign), list):
         first = next(cell for cell in cells if cell.lower() not in MISSING)
@@ -158,6 +172,15 @@ def _from_table(
             "row; give a value a row"
         )
     return name, values
+
+
+def _check_order(path: Path, rows: Sequence[Sequence[str]], ids: Sequence[str] | None) -> None:
+    """Refuse a table of which a column has the ids of the fit in another order, and none has them in that order."""
+    listed, known = list(ids or ()), set(ids or ())
+    named = [at for at, cell in enumerate(rows[0]) if cell in known]
+    columns = [[row[at] for row in rows] for at in named]
+    if columns and listed not in columns and any(sorted(cells) == sorted(listed) for cells in columns):
+        raise ScalemaniError(f"{path} has the ids of the fit in another order: sort its lines as the points of the fit")
 
 
 def _numbered(column: str | None, *, alone: bool = False) -> tuple[str | None, int | None]:

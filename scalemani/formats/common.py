@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalemani.errors import ScalemaniError
+from scalemani.points.cells import inexact_labels
 from scalemani.points.labels import unpacked
 from scalemani.storage.user_arrays import LARGEST_RATIO, MOST_ROWS, UNQUESTIONED
 from scalemani.words import one_line
@@ -74,7 +75,9 @@ def column_of(array: Any, name: str, n_rows: int, number: int | None = None) -> 
         raise ScalemaniError(f"{name} has {width} columns; give a number from 1 to {width} behind it, as in {name}:1")
     cells = array[:, (number or 1) - 1] if len(shape) == 2 else array[:]
     if cells.dtype.kind in "biuf":
-        return np.asarray(unpacked(array, cells, name))
+        numbers = np.asarray(unpacked(array, cells, name))
+        labels = numbers.dtype.kind in "iu" and inexact_labels(numbers.tolist())
+        return list(map(str, numbers.tolist())) if labels else numbers
     texts = [cell.decode("utf-8", "replace") if isinstance(cell, bytes) else cell for cell in cells.tolist()]
     if cells.dtype.kind not in "OSUT" or not all(isinstance(text, str) for text in texts):
         raise ScalemaniError(f"{name} holds values of type {array.dtype}; give numbers or text")

@@ -22,7 +22,7 @@ from scalemani.formats.csv_text import (
     quoted,
     short_list,
 )
-from scalemani.points.cells import RowSource
+from scalemani.points.cells import RowSource, inexact_labels
 
 _BATCH_BYTES = 8 << 20
 _BUFFER = 1 << 20  # of each column: pages are read as they are needed, whatever a row group holds
@@ -76,6 +76,8 @@ def parquet_column(path: Path, name: str | None, n_rows: int) -> tuple[str, Valu
             column = file.read(columns=[name], use_threads=False).column(name)
             if types.is_boolean(kind):
                 column = column.cast("int8")
+            if types.is_integer(kind) and inexact_labels(column.drop_null().unique().to_pylist()):
+                return name, ["" if one is None else str(one) for one in column.to_pylist()]
             return name, np.asarray(column.to_numpy())
         return name, _ids(file, name)
 

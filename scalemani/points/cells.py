@@ -5,7 +5,9 @@ reads points by blocks (:mod:`scalemani.points.reading`) asks for a shape, a dty
 arrays have them: :class:`RowSource` gives these to formats that offer something else.
 """
 
+import re
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
@@ -19,6 +21,8 @@ from scalemani.errors import ScalemaniError
 from scalemani.words import one_line
 
 LARGEST = 1e150  # squares stay in float64's range
+LONG = re.compile(r"[+-]?[0-9]{16,40}", re.ASCII)  # may be more than the 2^53 up to which float64 is exact
+FEW_LABELS = 12
 SAME = 1e-6  # of a length, or of the typical one: what is smaller is rounding (of float32, or of 1 - a correlation)
 
 
@@ -41,6 +45,17 @@ def check_magnitude(values: Any) -> None:
         raise ScalemaniError(
             f"X has values of size {largest:.1e}: between {1 / LARGEST:g} and {LARGEST:g} is allowed; rescale it"
         )
+
+
+def inexact_labels(values: Sequence[Any]) -> bool:
+    """Whether whole numbers would be others in float64, and name classes: two would be one, or there are few.
+
+    values: Integers, or text of which some may be integers.
+    """
+    found = {one for one in set(values) if isinstance(one, int) or LONG.fullmatch(one)}
+    if all(int(float(one)) == int(one) for one in found):
+        return False
+    return len(found) <= FEW_LABELS or len(set(map(float, found))) < len(found)
 
 
 class RowSource(ABC):

@@ -13,7 +13,7 @@ Nothing of xarray or pandas is imported: who has a DataArray has it. Labels are 
 
 import base64
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from numbers import Real
 from typing import Any
@@ -371,6 +371,17 @@ def label_text(label: Any) -> str:
     if isinstance(label, np.datetime64) and not np.isnat(label):
         label = label.astype("datetime64[us]").item()
     return str(tuple(map(label_text, label))) if isinstance(label, tuple) else as_text(label) or str(label)
+
+
+def listed_labels(given: Any, name: str) -> list[str]:
+    """Labels as text; NumPy's text is no str to JSON.
+
+    Raises ScalemaniError: What is given is one text, no list, or has several columns.
+    """
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable) or getattr(given, "ndim", 1) != 1:
+        what = getattr(given, "shape", type(given).__name__)
+        raise ScalemaniError(f"{name} is no list of labels ({what}): give one for each, such as ['a', 'b']")
+    return [str(label_text(one)) for one in given]
 
 
 def unnumbered(labels: Sequence[str] | None) -> list[str] | None:

@@ -18,6 +18,7 @@ from scalemani.report.drawing import (
     count_bar,
     new_figure,
     paint_counts,
+    plain_axes,
     plain_numbers,
     powers_of_ten,
     signed_powers,
@@ -41,7 +42,7 @@ FEWEST_NEAR = 20  # pairs under which a slope says nothing
 
 def drawn_on(ax: Any, width: float, height: float) -> Any:
     """The Axes that are given, or those of a new figure of so many inches."""
-    return new_figure(width, height).add_subplot() if ax is None else ax
+    return new_figure(width, height).add_subplot() if ax is None else plain_axes(ax)
 
 
 def eigenvalue_chart(

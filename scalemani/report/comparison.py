@@ -20,12 +20,14 @@ from scalemani.embedding.agreement import (
 )
 from scalemani.errors import MapsDifferWarning, ScalemaniError, warn
 from scalemani.model import Run, run_of
+from scalemani.points.cells import unmasked
 from scalemani.points.labels import row_labels
-from scalemani.report.drawing import Coloring, color_bar, new_figure, own_words
+from scalemani.report.drawing import Coloring, color_bar, new_figure, own_words, plain_axes
 from scalemani.report.maps import map_panel
 from scalemani.words import count, percent, plain_number
 
 NEIGHBORS = 10, 30, 100  # k of the shared neighbours
+PAIRS = ", or rows=(rows of the one, rows of the other)"
 CLOSE = 0.1  # of the map's spread: points that are no farther apart are in the same places
 
 
@@ -162,11 +164,12 @@ def compare(a: Any, b: Any, rows: Any = None) -> Comparison:
     """
     (one, ids, name), (other, other_ids, other_name) = _map_of(a, "a"), _map_of(b, "b")
     names = (name, other_name) if name != other_name else ("a", "b")
-    here, there, how = matched((ids, other_ids), (len(one), len(other)), names, rows)
-    known, first, second = common_points((one, other), (here, there), names)
+    here, there, how = matched((ids, other_ids), (len(one), len(other)), names, rows, PAIRS)
+    known, first, second = common_points((one, other), (here, there), names, how)
     laid = superposition(first, second)
     aligned = laid.of(second)
-    spread = float(np.sqrt(((first - first.mean(axis=0)) ** 2).sum(axis=1).mean()))
+    unit = float(np.abs(first).max())  # in which no square is out of range
+    spread = float(np.sqrt((((first - first.mean(axis=0)) / unit) ** 2).sum(axis=1).mean()))
     return Comparison(
         names=names,
         rows=(here[known], there[known]),
@@ -178,7 +181,7 @@ def compare(a: Any, b: Any, rows: Any = None) -> Comparison:
         scale=laid.scale,
         procrustes=laid.disparity,
         displacement=laid.apart,
-        displacements=np.asarray(np.linalg.norm(aligned - first, axis=1) / spread),
+        displacements=np.asarray(np.linalg.norm((aligned - first) / unit, axis=1) / spread),
         neighbors=shared_neighbors(first, second, NEIGHBORS),
         correlation_of_distances=correlation_of_distances(first, second),
     )
@@ -189,8 +192,9 @@ def _map_of(given: Any, name: str) -> tuple[NDArray[Any], Sequence[str] | None, 
     if isinstance(given, str | os.PathLike | Run) or hasattr(type(given), "fit"):
         run = run_of(given, "compare")
         return run.embedding(), run.ids, os.fspath(given) if isinstance(given, str | os.PathLike) else name
+    given = unmasked(given, name)
     try:
-        points = np.asarray(given, np.float64)
+        points = np.asarray(given if np.isrealobj(given) else "complex", np.float64)
     except (TypeError, ValueError) as error:
         raise ScalemaniError(f"{name} is no map: give a fitted model, a store's path or coordinates (n, p)") from error
     if points.ndim != 2 or 0 in points.shape:
@@ -209,7 +213,7 @@ def laid_upon(run: Run, other: Any) -> Superposition:
     """
     target, names = run_of(other, "align_to"), ("the map to align to", "this map")
     here, there, how = matched((target.ids, run.ids), (len(target.vertex), len(run.vertex)), names)
-    _, first, second = common_points((target.embedding(), run.embedding()), (here, there), names)
+    _, first, second = common_points((target.embedding(), run.embedding()), (here, there), names, how)
     laid = superposition(first, second, scale=False)
     if laid.apart > LOOSE:
         warn(
@@ -226,12 +230,16 @@ def two_axes(given: Any, height: float = 4.2) -> Any:
     panels = new_figure(11.0, height).subplots(1, 2) if given is None else np.ravel(np.asarray(given, object))
     if len(panels) != 2:
         raise ScalemaniError(f"ax has {len(panels)} Axes; two are needed, as of plt.subplots(1, 2)")
-    return panels
+    return np.array([plain_axes(one) for one in panels], object)
 
 
 def chosen_axes(components: Any, p: int) -> tuple[int, ...]:
     """One or two axes of p, from 0; the two first of one axis are that one."""
-    some = (components,) if isinstance(components, int | np.integer) else components
+    some = (
+        (components,)
+        if isinstance(components, int | np.integer) or getattr(components, "shape", None) == ()
+        else components
+    )
     listed = tuple(some) if isinstance(some, Sequence | np.ndarray) and not isinstance(some, str) else ()
     whole = all(isinstance(one, int | np.integer) and not isinstance(one, bool) for one in listed)
     if p == 1 and listed == (0, 1):

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib import colormaps, rc_context
+from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import ListedColormap, LogNorm, Normalize, to_hex
 from matplotlib.colors import to_rgb as to_rgb
@@ -31,6 +32,7 @@ from scalemani.words import printable, short
 MOST_CATEGORIES = 12  # so many colours can still be told apart
 LEAST_COVERED = 0.25  # of the rows by the commonest values; else they are names, and no colour says anything
 TAIL = 0.01  # of the values at either end that may be far out without flattening the scale
+EXACT = 2.0**53  # whole numbers up to this are exact in float64
 WIDEST = 1e300  # the length of a scale is a float64
 FAR = 4.0  # the whole range is this many times what lies between the tails: then those set the scale
 
@@ -92,7 +94,8 @@ def coloring(name: str, values: NDArray[Any] | Sequence[str]) -> Coloring:
         finite = np.isfinite(numbers)
         numbers = np.where(finite, numbers, np.nan)
         different = np.unique(numbers[finite])
-        if 0 < different.size <= MOST_CATEGORIES and (different == np.rint(different)).all():
+        whole = (different == np.rint(different)) & (np.abs(different) <= EXACT)
+        if 0 < different.size <= MOST_CATEGORIES and whole.all():
             texts = ["" if np.isnan(value) else f"{value:.0f}" for value in numbers]
             return _categories(name, texts, order=[f"{value:.0f}" for value in different])
         return Coloring(name, numbers, _limits(numbers[finite]))
@@ -147,6 +150,17 @@ def scale_colors(n: int) -> list[str]:
 def new_figure(width: float, height: float) -> Figure:
     """An empty figure whose parts keep clear of each other; sizes in inches."""
     return Figure(figsize=(width, height), dpi=DPI, layout="constrained")
+
+
+def plain_axes(given: Any) -> Any:
+    """Axes of matplotlib's that a picture can be drawn on.
+
+    Raises ScalemaniError: Anything else, as the array of plt.subplots(2, 2), a Figure, or Axes in polar coordinates.
+    """
+    if not isinstance(given, Axes) or given.name != "rectilinear":
+        what = type(given).__name__
+        raise ScalemaniError(f"ax is of type {what}: give one plain Axes of matplotlib, such as plt.subplots()[1]")
+    return given
 
 
 # Kinds of files, with what is left out of them: version and date, so that the same figure gives the same bytes.

@@ -11,7 +11,7 @@ from scipy.sparse import issparse
 
 from scalemani.aliases import F64, I64
 from scalemani.cluster.machine import parse_memory
-from scalemani.embedding.agreement import superposition
+from scalemani.embedding.agreement import at_one, superposition
 from scalemani.embedding.by_point import correlations, neighbors_kept, spread_out, stress_by_point
 from scalemani.errors import DamagedStoreError, ScalemaniError
 from scalemani.geodesics.rows import shared_graph
@@ -119,7 +119,7 @@ class MapFacts:
     def _quality(self) -> Iterator[Column]:
         n, k = len(self._of_vertex), int(self.run.parameters["n_neighbors"] or NEAREST)
         if not self.run.data.given and n > 1:
-            points = _at_one(self.coordinates)[self._of_vertex]
+            points = at_one(self.coordinates)[self._of_vertex]
             p = int((np.ptp(points, axis=0) > 0).sum()) or 1
             most = int(max(ALL_POINTS * min(1, EASY_AXES / p) ** 2, COMPARED / (n * p), LEAST_SAMPLE))
             rows = None if n <= min(most, ALL_POINTS) else _some(n, min(most, ALL_POINTS))
@@ -220,11 +220,6 @@ class MapFacts:
 def rows_of(values: Any, kept: I64) -> Any:
     """A column's values of some rows."""
     return values[kept] if isinstance(values, np.ndarray) else [values[int(row)] for row in kept]
-
-
-def _at_one(points: F64) -> F64:
-    """Times the power of two that brings the largest near 1: no square is out of range."""
-    return np.asarray(np.ldexp(points, -int(np.frexp(np.abs(points).max(initial=0.0))[1])))
 
 
 def _some(n: int, most: int) -> I64:

@@ -18,6 +18,7 @@ from scalemani.report.drawing import (
     MOST_DOTS,
     NEGATIVE,
     POSITIVE,
+    WIDEST,
     Coloring,
     Figure,
     category_colors,
@@ -143,7 +144,7 @@ def _count(axes: Any, points: Floats, colors: Coloring | None, only: str | None 
 
 def _dot_size(n: int) -> float:
     """Area of a dot: 60 points are seen, and 20,000 don't grow together."""
-    return float(np.clip(9000 / n, 2.5, 26))
+    return float(np.clip(9000 / max(n, 1), 2.5, 26))
 
 
 def _mark_size(m: int) -> float:
@@ -159,7 +160,7 @@ def _one_axis(axes: Any, values: Floats, colors: Coloring | None, marks: Floats 
         axes.scatter(marks[:, 0], foot, marker="|", s=30, c=MARK, linewidths=0.7, transform=axes.get_xaxis_transform())
     if colors is not None and colors.numbers is not None:
         known = ~colors.missing
-        _against(axes, values[known], colors.numbers[known])
+        _against(axes, values[known], np.clip(colors.numbers[known], -WIDEST, WIDEST))
         axes.set_ylabel("value in the column")
         return
     edges = np.histogram_bin_edges(values, bins=int(np.clip(np.sqrt(len(values)), 8, 120)))

@@ -93,7 +93,8 @@ def report(
     check_reading(how, new, colors)
     model = load(store)
     run = model._run
-    columns = [read_column(color, len(run.vertex), how["delimiter"], how["decimal"]) for color in colors]
+    text = how["delimiter"], how["decimal"]
+    columns = [read_column(color, len(run.vertex), *text, run.ids) for color in colors]
     sources = [new_rows(model, store, points, how) for points in new]
     from scalemani.report.map_facts import NewPoints
     from scalemani.report.sections import run_page

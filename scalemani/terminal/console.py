@@ -6,6 +6,7 @@ the input, the parameters, a store that doesn't fit). 1: everything else, an int
 
 import _thread
 import contextlib
+import io
 import os
 import shlex
 import signal
@@ -55,6 +56,8 @@ class IncompleteResult(Exception):
 def give_missing_streams() -> None:
     """Put the null device where the program was started with standard streams closed (``2>&-``).
 
+    The others write signs that their encoding lacks as escapes.
+
     To be called before any file is opened: the next one would get the number 2, and what is said on
     standard error would be written into it. Worker processes inherit the numbers.
     """
@@ -67,6 +70,9 @@ def give_missing_streams() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - as long as the process
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
 
 
 class CutShort(int):
@@ -85,7 +91,7 @@ def run(command: click.Command, arguments: Sequence[str]) -> int:
         return error.exit_code
     except click.UsageError as error:
         where = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
-        return _say(error.format_message().replace("\n", " ") + where, 2)
+        return _say(" ".join(error.format_message().split()) + where, 2)
     except click.ClickException as error:
         return _say(error.format_message(), error.exit_code)
     except ScalemaniError as error:

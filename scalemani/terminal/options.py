@@ -86,7 +86,9 @@ def numbers(ctx: click.Context, param: click.Parameter, values: Sequence[str]) -
             if not 1 <= first <= last <= first + MOST_NUMBERS or step < 1:
                 raise ValueError
         except ValueError:
-            raise click.BadParameter(f"{part!r} is not FIRST:LAST from 1 on, such as 4:20, 4:20:2 or 5,8,12") from None
+            raise click.BadParameter(
+                f"{part!r} is no number from 1 on, nor FIRST:LAST, such as 5, 5,8,12 or 4:20:2"
+            ) from None
         found += range(first, last + 1, step)
     return found
 
@@ -313,6 +315,8 @@ def in_options(message: str) -> str:
     "--labels is 'a' in all 3 rows; give their labels, or leave --labels out"
     >>> in_options("kernel='cosine': allowed are 'rbf', None or a function of two blocks of rows")
     "--kernel cosine: allowed are 'rbf', none"
+    >>> in_options("give both ids (name_rows, or --id-column of fit), or rows=(rows of the one, rows of the other)")
+    'give both ids (--id-column of fit)'
     >>> in_options("Input X contains NaN at row 3, column 1")
     'Input POINTS contains NaN at row 3, column 1 (rows and columns are counted from 0)'
     """
@@ -334,6 +338,8 @@ _IN_THE_SHELL = [
     (re.compile(r"(^|leave |[;:] |\bof )y(?= [a-z]|$|[:;)])"), r"\1--labels"),
     (re.compile(r",? or a function of two (?:blocks of )?rows"), ""),
     (re.compile(r": n_samples = \d+$"), ""),
+    (re.compile(r"\bname_rows(, or --id-column of fit)?"), "--id-column of fit"),
+    (re.compile(r", or rows=\(rows of the one, rows of the other\)$"), ""),
     (re.compile(r"\bcolumn \d+, (?=['\"])"), "column "),  # of X, and options count those of the file, from 1
 ]
 

@@ -90,7 +90,7 @@ def plot(
         said = ",".join(map(str, shown))
         raise ScalemaniError(f"--axes {said}: {store} has {count(p, 'axis', 'axes')}; give one or two of 1 to {p}")
     signs = how["delimiter"], how["decimal"]
-    name, values = ("", None) if color is None else read_column(color, len(model.embedding_), *signs)
+    name, values = ("", None) if color is None else read_column(color, len(model.embedding_), *signs, model._run.ids)
     points = None
     if new is not None:
         source = new_rows(model, store, new, how)

@@ -1,6 +1,8 @@
 """A column from a file is what the file holds, a value for each row, or an error that says what to give."""
 
 import numpy as np
+import pyarrow
+import pyarrow.parquet
 import pytest
 import scipy.sparse as sp
 import zarr
@@ -68,6 +70,25 @@ def test_arrays_of_each_kind_give_what_they_hold(values):
     ]:
         found = read_column(spec, ROWS)
         assert (found[0], list(found[1])) == (name, values)
+
+
+def test_long_numbers_that_name_classes_stay_apart():
+    long = [2**63 - 1, 2**63 - 2, 2**63 - 1, 2**63 - 2]
+    table("long.csv", "kind", *map(str, long))
+    np.save("long.npy", np.array(long))
+    pyarrow.parquet.write_table(pyarrow.table({"kind": long}), "long.parquet")
+    for spec in ("long.csv", "long.npy", "long.parquet"):
+        assert read_column(spec, ROWS)[1] == list(map(str, long))
+    np.save("even.npy", np.array(long) // 2**20 * 2**20)  # exact
+    assert read_column("even.npy", ROWS)[1].dtype == np.int64
+
+
+def test_a_table_with_the_ids_of_the_fit_in_another_order_is_refused():
+    table("rows.csv", "name,from,kind", "b,a,1", "a,b,2", "c,c,3", "d,d,4")
+    for ids in (list("bacd"), list("abcd"), list("wxyz"), None):  # those of a column; of none of it
+        assert read_column("rows.csv:kind", ROWS, ids=ids)[1].tolist() == [1, 2, 3, 4]
+    with pytest.raises(ScalemaniError, match="has the ids of the fit in another order"):
+        read_column("rows.csv:kind", ROWS, ids=list("dcba"))
 
 
 def test_bytes_are_text():

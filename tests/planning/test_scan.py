@@ -220,7 +220,7 @@ def test_the_command_prints_it_and_writes_a_page(tmp_path, scanned):
 def test_what_is_no_range_is_refused(tmp_path, words):
     np.save(tmp_path / "x.npy", ROLL.points[:50])
     found = CliRunner().invoke(cli, ["scan", str(tmp_path / "x.npy"), f"--neighbors={words}"])
-    assert found.exit_code == 2 and "is not FIRST:LAST from 1 on" in found.output
+    assert found.exit_code == 2 and "is no number from 1 on, nor FIRST:LAST" in found.output
 
 
 def test_it_is_found_where_users_look():

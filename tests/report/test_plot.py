@@ -136,7 +136,11 @@ def test_wrong_colours_and_points_are_refused_in_one_line(model):
         ({"color": "kind"}, r"give a value for each row, such as frame\['kind'\]"),
         ({"color": X}, "color has the shape"),
         ({"color": X[:5, 0]}, r"\(5,\) and the fit 120 rows"),
+        ({"color": [[1], [1, 2]] * 60}, "color has lists in it"),
         ({"points": X[:, :2]}, r"coordinates \(m, 3\)"),
+        ({"points": [["a"] * 3]}, "points are no numbers"),
+        ({"ax": Figure().subplots(2, 2)}, "ax is of type ndarray: give one plain Axes"),
+        ({"ax": Figure().add_subplot(projection="polar")}, "ax is of type PolarAxes"),
     ):
         with pytest.raises(ScalemaniError, match=said) as refused:
             model.plot(**how)
@@ -144,6 +148,26 @@ def test_wrong_colours_and_points_are_refused_in_one_line(model):
     for no_model in (Isomap(), 3):
         with pytest.raises(ScalemaniError, match="plot takes a fitted model"):
             plot.embedding(no_model)
+
+
+def test_a_series_of_other_rows_or_in_another_order_is_refused(days):
+    values = pd.Series(X[:110, 0], IDS[:110])
+    np.testing.assert_array_equal(dots(days[0].plot(values))[1], dots(days[0].plot(values.to_numpy()))[1])
+    np.testing.assert_array_equal(dots(days[0].plot(values.reset_index(drop=True)))[1], dots(days[0].plot(values))[1])
+    for other in (values[::-1], pd.Series(X[:110, 0], IDS[10:])):
+        with pytest.raises(ScalemaniError, match=r"give color\.reindex\(X\.index\) .*, or color\.to_numpy\(\)"):
+            days[0].plot(other)
+
+
+def test_columns_at_the_ends_of_what_numbers_can_be_are_drawn(model):
+    for values in ([np.nan] * 120, [np.inf] * 120, np.linspace(-1.0, 1.0, 120) * 1.7e308, [1e300, -1e300] * 60):
+        for components in ((0, 1), 0):
+            picture(model.plot(values, components=components).figure, ".png")
+    for values, said in (
+        ([2**63 - 1, 2**63 - 2] * 60, ["9223372036854775806 (60)", "9223372036854775807 (60)"]),
+        (pd.array([True, None, False] * 40, "boolean"), ["no (40)", "yes (40)", "no value (40)"]),
+    ):
+        assert [text.get_text() for text in model.plot(values).get_legend().get_texts()] == said
 
 
 # ---- charts --------------------------------------------------------------------------------------
@@ -240,6 +264,10 @@ def test_stores_arrays_and_given_rows_are_compared(model, tmp_path):
     holed[4] = np.nan
     assert compare(model, holed).rows[0].tolist() == [*range(4), *range(5, 120)]
     assert [panel.get_ylabel() for panel in some.plot(components=2)] == ["shared of the 10 nearest"] * 2
+    for unit in (1e300, 1e-90):  # squares are out of range
+        found = compare(model.embedding_ * unit, turned * 1e200)
+        assert found.correlation_of_distances == pytest.approx(1) and (found.neighbors[30] == 1).all()
+        assert found.displacements.max() < 1e-9
     apart = compare(np.random.default_rng(0).normal(size=(120, 3)), turned)
     assert apart.procrustes > 0.9 and "places           different: " in str(apart)
 
@@ -252,7 +280,7 @@ def test_maps_that_can_not_be_compared_are_refused_in_one_line(days, model):
         (days[0], Y[:, :2], None, "a has 110 rows and b 120, and b no ids"),
         (days[0], twice, None, "b has several rows with the id 'x'"),
         (Y, Y[:, :2], None, "a has 3 axes and b 2"),
-        (Y, Y, ([0, 1, 2], [3, 4, 5]), "have 3 rows with coordinates in common: 4 or more"),
+        (Y, Y, ([0, 1, 2], [3, 4, 5]), "have 3 rows with coordinates in common, matched as they were given: 4 or more"),
         (Y, Y, 5, "rows is no pair"),
         (Y, Y, ([0], [0, 1]), "1 and 2 row numbers"),
         (Y, Y, ([0], [120]), "asked for"),
@@ -260,6 +288,9 @@ def test_maps_that_can_not_be_compared_are_refused_in_one_line(days, model):
         (Y, object(), None, "b is no map"),
         (Y, Isomap(), None, "not fitted"),
         (Y, Y[0], None, "has the shape"),
+        (Y * 1e200, Y * 1e-200, None, "one map is more than 1e+300 times as large"),
+        (Y, Y * 1j, None, "b is no map"),
+        (Y, np.ma.masked_less(Y, 0), None, "b has masked entries"),
     ):
         with pytest.raises(ScalemaniError) as refused:
             compare(a, b, rows)

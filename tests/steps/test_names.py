@@ -42,6 +42,9 @@ def test_ids_are_kept_by_load_export_and_pickles_and_no_number_changes(tmp_path)
     assert pickle.loads(pickle.dumps(unstored)).ids_.tolist() == IDS
     with pytest.raises(ScalemaniError, match="3 ids for 40 rows"):
         model.name_rows(IDS[:3])
+    for wrong in ("x" * 40, 5, np.zeros((40, 2))):
+        with pytest.raises(ScalemaniError, match="ids is no list of labels"):
+            model.name_rows(wrong)
     model.name_rows(None)
     assert not hasattr(load(tmp_path / "run"), "ids_")
     assert not list(tmp_path.glob("run/row_id*")) and not verify(str(tmp_path / "run")).faults

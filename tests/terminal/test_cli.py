@@ -409,6 +409,17 @@ def test_nothing_is_said_into_a_file_when_standard_streams_are_closed(tmp_path, 
     assert (tmp_path / "data").read_bytes() == b""
 
 
+def test_signs_that_the_terminal_lacks_are_written_as_escapes(tmp_path):
+    code = (
+        "import sys, click; from scalemani.terminal.console import give_missing_streams, run\n"
+        "give_missing_streams()\n"
+        "sys.exit(run(click.Command('work', callback=lambda: click.echo('10⁻⁶ é')), []))"
+    )
+    around = {**os.environ, "PYTHONIOENCODING": "latin-1", "PYTHONUTF8": "0"}
+    done = subprocess.run([sys.executable, "-c", code], env=around, capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "10\\u207b\\u2076 é\n".encode("latin-1"))
+
+
 @pytest.mark.slow  # a process that imports everything
 def test_a_fit_with_closed_standard_streams_writes_its_output(files):
     fit = [sys.executable, "-m", "scalemani", *shlex.split("fit train.npy run.zarr -k 8 --embedding y.npy")]
