@@ -211,9 +211,6 @@ def test_others_and_rows_without_a_value_are_counted_apart():
 @pytest.mark.parametrize("values", [np.array([0.5, 1, 2]), np.arange(13), np.full(3, np.nan), np.full(3, 1e30)])
 def test_other_numbers_are_a_scale(values):
     found = coloring("x", values)
-    if values[0] == 1e30:
-        assert found.categories == ("1000000000000000019884624838656",)
-        return
     assert found.categories == ()
     assert found.limits[0] < found.limits[1]
 
