@@ -1,72 +1,81 @@
 // The explorable map of a report, third part: which points are meant, what is said of them, and the controls.
 
+/** @type {number[]} */ let selection = [];
+const everyone = Uint32Array.from({ length: n }, (_, i) => i);
+
+/** An element. @param {string} tag @param {object} properties @param {(string | Node)[]} inside @returns {any} */
+function make(tag, properties, ...inside) {
+  const made = Object.assign(document.createElement(tag), properties);
+  made.append(...inside);
+  return made;
+}
+
+const say = (text = "") => ($("said").textContent = text);
+const count = (value = 0, noun = "") => `${value.toLocaleString("en-GB")}${noun && ` ${noun}${value === 1 ? "" : "s"}`}`;
+
 // ---- which point, which points ----
 
-/** The shown point nearest to a place of the screen; a layer's before the map's. @param {Pair} place @param {number} within @returns {Hit | null} */
-function nearest([left, top], within) {
-  const panel = panelAt(left);
-  let [least, found] = [within * within, /** @type {Hit | null} */ (null)];
-  for (const layer of layers) {
-    for (let i = 0; layer.drawn && i < layer.n; i++) {
-      const at = spot(panel, { set: layer, i });
-      const far = at ? (at[0] - left) ** 2 + (at[1] - top) ** 2 : Infinity;
-      if (far < least) [least, found] = [far, { set: layer, i }];
-    }
+/** The shown point nearest to a pixel; a layer's before the map's. */
+function nearest([x, y] = middle(), within = Infinity) {
+  for (const set of sets) {
+    let [least, found] = [within * within, -1];
+    each(panelAt(x), set, (i, u, v) => {
+      const far = (u - x) ** 2 + (v - y) ** 2;
+      if (far <= least) [least, found] = [far, i];
+    });
+    if (found >= 0) return { set, i: found };
   }
-  if (found) return found;
-  const { x, y } = panel;
-  const [u, v] = toData(panel, left, top);
-  const [ax, bx, ay, by] = [x.step * view.across, (x.low - x.step - u) * view.across, y.step * view.up, (y.low - y.step - v) * view.up];
-  let one = -1;
-  for (let i = 0; i < n; i++) {
-    const dx = x.at[i] * ax + bx;
-    if (dx > within || dx < -within) continue;
-    const dy = y.at[i] * ay + by;
-    const far = dx * dx + dy * dy;
-    if (far <= least && y.at[i] && (!shown || shown[i])) [least, one] = [far, i];
-  }
-  return one < 0 ? null : { set: points, i: one };
+  return null;
 }
 
 /** Shown points within a polygon of the screen, by even and odd crossings. @param {Pair[]} polygon */
 function within(polygon) {
-  const panel = panelAt(polygon[0][0]);
-  const { x, y } = panel;
-  // The corners in the steps in which points are kept, and which sides cross each of 256 bands upwards.
-  const corners = polygon.map((corner) => {
-    const [u, v] = toData(panel, ...corner);
-    return [(u - x.low) / (x.step || 1) + 1, (v - y.low) / (y.step || 1) + 1];
+  /** @type {Pair[][][]} The sides that cross each row of pixels. */ const rows = [];
+  polygon.forEach(([u, v], k) => {
+    const [s, t] = polygon[(k || polygon.length) - 1];
+    for (let row = Math.floor(Math.min(v, t)); row <= Math.max(v, t); row++) (rows[row] ??= []).push([[u, v], [s, t]]);
   });
-  const [left, bottom] = [0, 1].map((k) => corners.reduce((least, corner) => Math.min(least, corner[k]), Infinity));
-  const [right, top] = [0, 1].map((k) => corners.reduce((most, corner) => Math.max(most, corner[k]), -Infinity));
-  /** @param {number} v */
-  const band = (v) => Math.min(255, Math.max(0, Math.floor((256 * (v - bottom)) / (top - bottom || 1))));
-  /** @type {number[][][]} */ const sides = Array.from({ length: 256 }, () => []);
-  corners.forEach(([u, v], k) => {
-    const [s, t] = corners[(k || corners.length) - 1];
-    for (let b = band(Math.min(v, t)); b <= band(Math.max(v, t)); b++) sides[b].push([u, v, s, t]);
-  });
-  const found = [];
-  for (let i = 0; i < n; i++) {
-    const p = x.at[i];
-    const q = y.at[i];
-    if (!(p >= left && p <= right && q >= bottom && q <= top) || !q || (shown && !shown[i])) continue;
+  /** @type {number[]} */ const found = [];
+  each(panelAt(polygon[0][0]), points, (i, x, y) => {
     let inside = false;
-    for (const side of sides[band(q)]) {
-      if (side[1] > q !== side[3] > q && p < ((side[2] - side[0]) * (q - side[1])) / (side[3] - side[1]) + side[0]) inside = !inside;
+    for (const [[u, v], [s, t]] of rows[Math.floor(y)] ?? []) {
+      if (v > y !== t > y && x < ((s - u) * (y - v)) / (t - v) + u) inside = !inside;
     }
     if (inside) found.push(i);
-  }
+  });
   return found;
 }
 
 // ---- what is said of points: tip, panel, tables, CSV ----
 
-/** Names and values of a point. @param {Hit} hit */
-function said({ set, i }) {
-  const columns = ringed && colour && set === points ? [colour, ...set.columns] : set.columns;
-  const found = columns.map((column) => [column.name, column.text(i) || "–"]);
-  return set.ids ? [["row", String(set.row(i))], ...found] : found;
+/** Fills an element by a table. @param {string[]} headings @param {string[][]} rows */
+function table(id = "", headings, rows) {
+  /** @param {string} tag @param {string[]} row */
+  const line = (tag, row) => make("tr", {}, ...row.map((text) => make(tag, {}, text)));
+  $(id).replaceChildren(make("thead", {}, line("th", headings)), ...rows.map((row) => line("td", row)));
+}
+
+/** Headings, then the axes and columns of points. @param {Iterable<number>} among @param {Points} set */
+function* fields(among, set = points) {
+  const axes = set.axes.filter(({ name }) => name);
+  yield [...(set.ids ? ["id"] : []), "row", ...axes.map(({ name }) => name), ...set.columns.map(({ name }) => name)];
+  for (const i of among) {
+    const numbers = axes.map((axis) => digits(number(axis, axis.codes[i]), axis.step));
+    const values = set.columns.map((column) => textAt(column, i));
+    yield [...(set.ids ? [set.id(i)] : []), String(set.row(i)), ...numbers, ...values];
+  }
+}
+
+/** A point's name and values. @param {Hit | null} hit */
+function card(id = "", hit, most = Infinity) {
+  $(id).hidden = !hit;
+  if (!hit) return;
+  const [names, values] = fields([hit.i], hit.set);
+  const rows = names.map((name, k) => [name, values[k] || "–"]).slice(hit.set.ids ? 1 : 0);
+  if (colour.group === "rings" && hit.set === points) rows.unshift([colour.name, textAt(colour, hit.i)]);
+  const more = rows.length > most ? [[`and ${rows.length - most} more`, "click"]] : [];
+  table(id, [], [...rows.slice(0, most), ...more]);
+  $(id).createCaption().textContent = hit.set.title(hit.i);
 }
 
 /** @param {Hit | null} hit */
@@ -74,379 +83,231 @@ function hover(hit) {
   if (hit?.i === hovered?.i && hit?.set === hovered?.set) return;
   hovered = hit;
   overlay();
-  const at = hit && panels.map((panel) => spot(panel, hit)).find((place) => place);
-  $("tip").hidden = !at;
-  if (!hit || !at) return;
-  const all = said(hit);
-  const few = all.length > 10 ? 9 : 10;
-  const rows = all.slice(0, few).map(([name, value]) => make("div", [make("span", `${cut(name)} `), cut(value)]));
-  if (all.length > few) rows.push(make("div", `and ${all.length - few} more: click`));
-  $("tip").replaceChildren(make("div", cut(hit.set.title(hit.i))), ...rows);
-  const box = $("tip").getBoundingClientRect();
-  $("tip").style.left = `${at[0] > size.width / 2 ? at[0] - box.width - 12 : at[0] + 12}px`;
-  $("tip").style.top = `${Math.max(0, Math.min(at[1] - 10, size.height - box.height))}px`;
+  card("tip", hit, 10);
+  const [u, v] = (hit && panels.map((panel) => spot(panel, hit)).find((at) => at)) ?? middle();
+  const [wide, high] = [stage.clientWidth, stage.clientHeight];
+  const beside = u > wide / 2 ? `right: ${wide - u + 12}px` : `left: ${u + 12}px`;
+  $("tip").style = `${beside}; ${v > high / 2 ? `bottom: ${high - v - 10}px` : `top: ${v - 10}px`}`;
 }
 
 /** @param {Hit | null} hit */
 function pick(hit) {
   picked = hit;
-  if (ringed && hit) colourBy("rings");
-  panel();
   if (hit) say(`Picked ${hit.set.title(hit.i)}`);
-  ask();
+  recolour();
 }
 
-/** The values of the point that is picked. */
-function panel() {
-  $("picked").hidden = !picked;
-  if (!picked) return;
-  const { set, i } = picked;
-  const axes = set.axes.slice(0, 6).map((axis) => [axis.name, digits(where(axis, i), axis.step)]);
-  $("picked").replaceChildren(make("h3", set.title(i)), table([], [...said(picked), ...axes]));
-}
-
-/** @param {string[]} headings @param {string[][]} rows */
-function table(headings, rows) {
-  const head = make("thead", [make("tr", headings.map((text) => make("th", cut(text), { scope: "col" })))]);
-  const body = make("tbody", rows.map((row) => make("tr", row.map((text) => make("td", cut(text))))));
-  return make("div", [make("table", headings.length ? [head, body] : [body])], { className: "scroll", tabIndex: 0 });
-}
-
-/** Mean, or the commonest text and its share, of some points or of all. @param {Column} column @param {number[] | null} among */
+/** Mean, or the commonest text and its share. @param {Column} column @param {number[] | Uint32Array} among */
 function typical(column, among) {
-  let [sum, known] = [0, 0];
-  const counts = new Uint32Array(column.texts ? column.texts.length + 1 : 1);
-  for (let k = 0; k < (among ? among.length : n); k++) {
-    const i = among ? among[k] : k;
-    if (!column.codes[i]) continue;
-    known++;
-    if (column.texts) counts[column.codes[i]]++;
-    else sum += column.number(i);
-  }
+  const counts = new Uint32Array(column.top + 1);
+  for (const i of among) counts[column.codes[i]]++;
+  const known = among.length - counts[0];
+  const top = counts.reduce((most, some, code) => (code > 1 && some > counts[most] ? code : most), 1);
   if (!known) return "–";
-  if (!column.texts) return `mean ${digits(sum / known, column.step, 4)}`;
-  const top = counts.reduce((found, some, code) => (some > counts[found] ? code : found), 0);
-  return `${cut(column.texts[top - 1], 40)} (${Math.round((100 * counts[top]) / known)} %)`;
+  if (column.texts) return `${column.texts[top]} (${Math.round((100 * counts[top]) / known)} %)`;
+  let sum = 0;
+  for (const i of among) sum += numberAt(column, i) || 0;
+  return `mean ${digits(sum / known, column.step)}`;
 }
 
 /** @param {number[]} found */
 function select(found) {
   selection = found;
-  const mask = (chosen = found.length ? new Uint8Array(n) : null);
-  if (mask) for (const i of found) mask[i] = 1;
-  say(found.length ? `${count(found.length, "point")} of ${grouped(n)} selected` : "No point is selected");
-  for (const id of ["csv", "clear", "selected"]) $(id).hidden = !found.length;
+  chosen = found.length ? new Uint8Array(n) : null;
+  for (const i of found) if (chosen) chosen[i] = 1;
+  say(chosen ? `${count(found.length, "point")} of ${count(n)} selected` : "No point is selected");
+  $("selection").hidden = !chosen;
   ask();
-  if (!found.length) return;
-  const rows = points.columns.map((column) => [column.name, typical(column, found), (column.whole ||= typical(column, null))]);
-  const rest = found.length > 200 ? `The first 200 of ${grouped(found.length)}; the CSV has all.` : "";
-  $("selected").replaceChildren(
-    table(["column", "selected", "all"], [["points", grouped(found.length), grouped(n)], ...rows]),
-    table(headings(), found.slice(0, 200).map((i) => fields(i))), faint(rest),
-  );
+  if (!chosen) return;
+  const [headings, ...rows] = fields(found.slice(0, 200));
+  table("rows", headings, rows);
+  const typicals = points.columns.map((column) => [column.name, typical(column, found), typical(column, everyone)]);
+  table("summary", ["column", "selected", "all"], [["points", count(found.length), count(n)], ...typicals]);
 }
 
-const headings = () => [...(points.ids ? ["id"] : []), "row", ...[...points.axes, ...points.columns].map(({ name }) => name)];
-/** @param {number} i @param {number} [most] */
-const fields = (i, most) => [
-  ...(points.ids ? [points.id(i)] : []), String(points.row(i)),
-  ...points.axes.map((axis) => digits(where(axis, i), axis.step, most)), ...points.columns.map((column) => column.text(i, most)),
-];
-
 function save() {
-  /** @param {string} text */
-  const quoted = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
-  const rows = [headings(), ...selection.map((i) => fields(i, 17))].map((row) => `${row.map(quoted).join(",")}\r\n`);
+  const quoted = (text = "") => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+  const rows = Array.from(fields(selection), (row) => `${row.map(quoted).join(",")}\r\n`);
   const href = URL.createObjectURL(new Blob(rows, { type: "text/csv" }));
-  make("a", "", { href, download: "selection.csv" }).click();
+  make("a", { href, download: "selection.csv" }).click();
   setTimeout(() => URL.revokeObjectURL(href), 10000);
 }
 
 // ---- colour, legend, filters ----
 
 /** Distances from the point that has them and is nearest along the data to the one picked. */
-function fromPicked() {
-  const i = picked && picked.set === points ? picked.i : null;
-  const far = rings.map((ring) => (i !== null && ring.codes[i] ? ring.codes[i] : Infinity));
-  const k = far.indexOf(Math.min(...far));
-  const at = facts.rings?.kept[k].at ?? 0;
-  const others = i === null ? "Click a point for distances from near it." : `It is the nearest to ${points.id(i)} of the ${rings.length} points that have them.`;
-  rings[k].about = `Distances along the data from ${points.id(at)}. ${at === i ? "" : others}`;
-  return rings[k];
+function nearestRing() {
+  const i = picked?.set === points ? picked.i : -1;
+  const far = rings.map((ring) => (i < 0 ? NaN : numberAt(ring, i)));
+  const k = Math.max(0, far.indexOf(Math.min(...far.filter((one) => one >= 0))));
+  const { at = 0 } = rings[k];
+  const near = i < 0 ? ". Click a point for others" : `, the nearest to ${points.id(i)} of the ${rings.length} points that have them`;
+  return { ...rings[k], about: `Distances along the data from ${points.id(at)}${i === at ? "" : near}.` };
 }
 
-/** @param {string} value A column's number, "rings", or "" for none. */
-function colourBy(value) {
-  ringed = value === "rings";
-  colour = ringed ? fromPicked() : value === "" ? null : points.columns[Number(value)];
-  $("about").textContent = colour?.about ?? "";
+/** Colours the map as the menu says, and fills the legend. */
+function recolour() {
+  const wanted = $("colour").value;
+  colour = wanted === "rings" ? nearestRing() : (points.columns[wanted] ?? plain);
+  card("picked", picked);
+  const css = [...palette()].map((one) => `rgb(${one & 255} ${(one >> 8) & 255} ${one >> 16})`);
+  $("about").textContent = colour.about;
+  $("scale").hidden = colour.texts;
+  $("bar").style.background = `linear-gradient(to right, ${css.slice(0, 255).join(", ")})`;
+  $("kinds").replaceChildren(...colour.kinds.map(({ name, from, to, n: some, colour: tint }) => {
+    const onclick = (/** @type {MouseEvent} */ { shiftKey, detail }) => {
+      const [alone, was] = [shiftKey || detail > 1, colour.on[from]];
+      show((code) => (code >= from && code < to ? alone || !was : !alone && colour.on[code] === 1));
+    };
+    const inside = [make("i", { style: `background: ${css[tint]}` }), make("span", {}, name), make("span", {}, count(some))];
+    return make("button", { type: "button", title: name, value: from, onclick }, ...inside);
+  }));
   legend();
-  panel();
-  if (oneAxis) again();
-  ask();
 }
 
-function again() {
-  lay();
-  reset();
-}
-
-function filter() {
-  const active = [...points.columns, ...rings].filter((column) => column.filters);
-  const mask = (shown = active.length ? new Uint8Array(n) : null);
-  let left = 0;
-  for (let i = 0; mask && i < n; i++) if (active.every((column) => column.passes(i))) left += mask[i] = 1;
-  const all = button("Show all", () => {
-    for (const column of active) [column.range, column.on] = [[-Infinity, Infinity], column.on.map(() => true)];
-    legend();
-    filter();
+/** Says in the legend what it shows, and leaves out the points that it doesn't. */
+function legend() {
+  const { name, on, top, step } = colour;
+  for (const one of $("kinds").children) one.ariaPressed = String(on[one.value] === 1);
+  [on.indexOf(1, 1), on.lastIndexOf(1)].forEach((value, k) => {
+    Object.assign($(["from", "to"][k]), { max: top, value, ariaLabel: `${name}: ${["from", "to"][k]}` });
+    $(["least", "most"][k]).textContent = digits(number(colour, value), Math.max(step, ((top - 1) * step) / 1000));
   });
-  const words = `${grouped(left)} of ${grouped(n)} shown, by ${active.map(({ name }) => cut(name)).join(", ")}`;
-  $("shown").replaceChildren(...(mask ? [make("span", words), all] : []));
+  const active = [...points.columns, ...rings].filter((column) => column.on.includes(0));
+  const mask = (shown = active.length ? new Uint8Array(n).fill(1) : null);
+  for (const column of active) for (let i = 0; mask && i < n; i++) mask[i] &= column.on[column.codes[i]];
+  $("shown").hidden = !mask;
+  const left = mask?.reduce((sum, one) => sum + one, 0) ?? n;
+  $("left").textContent = `${count(left)} of ${count(n)} shown, by ${active.map((column) => column.name).join(", ")}`;
   hover(null);
   ask();
 }
 
-function legend() {
-  const [column, colours] = [colour, palette()];
-  $("legend").replaceChildren(...(!column ? [] : column.shown < 0 ? scale(column, colours) : [kinds(column, colours)]));
-}
-
-/** A button for each category. @param {Column} column @param {Uint32Array} colours */
-function kinds(column, colours) {
-  const counts = new Array(column.shown + 2).fill(0);
-  for (let i = 0; i < n; i++) counts[column.kind(i)]++;
-  /** @type {[number, HTMLElement][]} */ const entries = [];
-  /** @param {number} kind @param {boolean} alone */
-  const toggle = (kind, alone) => {
-    column.on = column.on.map((on, other) => (alone ? other === kind : on !== (other === kind)));
-    for (const [other, entry] of entries) entry.ariaPressed = String(column.on[other]);
-    filter();
-  };
-  counts.forEach((some, kind) => {
-    if (!some) return;
-    const named = kind < column.shown ? (column.texts ? column.texts[kind] : digits(column.table?.[kind] ?? NaN, 0)) : "";
-    const name = kind < column.shown ? named : kind > column.shown ? "no value" : column.shown ? "others" : "all values";
-    const dot = make("i");
-    dot.style.background = css(colours[kind < column.shown ? kind : 255]);
-    entries.push([kind, make("button", [dot, make("span", cut(name)), make("span", grouped(some))], {
-      type: "button", title: name, ariaPressed: String(column.on[kind]), ondblclick: () => toggle(kind, true),
-      onclick: (/** @type {MouseEvent} */ event) => toggle(kind, event.shiftKey),
-    })]);
-  });
-  return make("div", entries.map(([, entry]) => entry), { className: "kinds", role: "group", ariaLabel: "Groups to show" });
-}
-
-/** A bar of the scale, and two sliders that filter. @param {Column} column @param {Uint32Array} colours */
-function scale(column, colours) {
-  const [low, high] = column.limits;
-  const bar = make("div", "", { className: "bar" });
-  bar.style.background = `linear-gradient(to right, ${Array.from({ length: 128 }, (_, k) => css(colours[2 * k])).join(", ")})`;
-  const ends = [low, high].map((end) => make("span", digits(end, column.step, 4)));
-  const sliders = ["from", "to"].map((name, k) => {
-    const at = column.range[k];
-    const value = String(Number.isFinite(at) ? Math.round((1000 * (at - low)) / (high - low)) : 1000 * k);
-    const slider = make("input", "", { type: "range", min: "0", max: "1000", ariaLabel: `${column.name}: ${name}`, oninput: () => {
-      const part = Number(slider.value);
-      // At its end a slider leaves values beyond the scale in.
-      column.range[k] = part === 1000 * k ? [-Infinity, Infinity][k] : low + ((high - low) * part) / 1000;
-      ends[k].textContent = digits(low + ((high - low) * part) / 1000, column.step, 4);
-      filter();
-    } });
-    slider.value = value;
-    return slider;
-  });
-  let [missing, beyond] = [0, 0];
-  for (let i = 0; i < n; i++) {
-    if (!column.codes[i]) missing++;
-    else if (column.number(i) < low || column.number(i) > high) beyond++;
-  }
-  const far = beyond ? `${count(beyond, "value")} beyond the scale's ends: they have the end's colour. ` : "";
-  const none = missing ? `${count(missing, "point")} without a value: ${oneAxis ? "left out" : "grey"}.` : "";
-  return [bar, make("div", ends, { className: "ends" }), make("div", sliders, { className: "row" }), faint(far + none)];
+/** Shows some codes of the colour's column. @param {(code: number) => boolean} passes */
+function show(passes) {
+  colour.on.set(colour.on.map((_, code) => Number(passes(code))));
+  legend();
 }
 
 // ---- the controls ----
 
-/** @param {string} wanted */
-function find(wanted) {
-  const text = wanted.trim().toLowerCase();
-  /** @type {number[][]} */ const [exact, part] = [[], []];
-  for (let i = 0; text && i < n; i++) {
-    const id = (points.ids ? points.id(i) : String(points.row(i))).toLowerCase();
-    if (id.includes(text)) (id === text ? exact : part).push(i);
-  }
-  const hits = [...exact, ...part.slice(0, 12)];
-  const total = exact.length + part.length;
-  const found = hits.slice(0, 12).map((i) => button(cut(points.id(i)), () => goTo(i)));
-  $("hits").replaceChildren(make("p", found, { className: "row" }), faint(total > 12 ? `${grouped(total)} found, 12 listed` : ""));
-  if (text) say(total ? `${grouped(total)} found` : "Nothing found");
-  return hits;
+/** Lists points whose id or row has what is sought: first those that are it. */
+function find() {
+  const wanted = $("find").value.trim().toLowerCase();
+  const id = (i = 0) => String(points.ids ? points.ids[i] : points.row(i)).toLowerCase();
+  const hits = wanted ? [...everyone.filter((i) => id(i).includes(wanted))] : [];
+  hits.sort((i, j) => Number(id(j) === wanted) - Number(id(i) === wanted));
+  const listed = hits.slice(0, 12).map((i) => make("button", { type: "button", onclick: () => goTo(i) }, points.id(i)));
+  $("hits").replaceChildren(...listed);
+  say(hits.length ? `${count(hits.length)} found${hits.length > 12 ? ", 12 listed" : ""}` : wanted && "Nothing found");
 }
 
-/** Picks a point, and moves to it if it is out of view. @param {number} i */
-function goTo(i) {
-  const [one] = panels;
+/** Picks a point, and moves to it if it is out of view. */
+function goTo(i = 0) {
   pick({ set: points, i });
-  const at = spot(one, { set: points, i });
-  const inside = at && at[0] > one.left && at[0] < one.left + one.width && at[1] > one.top && at[1] < one.top + one.height;
-  if (at && !inside) [view.x, view.y] = [where(one.x, i), where(one.y, i)];
+  const [{ left, top, width, height, pair: [x, y] }] = panels;
+  const [u, v] = spot(panels[0], { set: points, i }) ?? middle();
+  const inside = u > left && u < left + width && v > top && v < top + height;
+  if (!inside) ask({ ...view, x: number(x, x.codes[i]), y: number(y, y.codes[i]) });
 }
 
-/** @param {string} wanted */
-function setMode(wanted) {
-  mode = over.dataset.mode = wanted;
-  for (const one of modes) one.ariaPressed = String(one.dataset.mode === mode);
-}
-/** @type {NodeListOf<HTMLElement>} */ const modes = map.querySelectorAll("button[data-mode]");
-
-function controls() {
-  const [x, y, colours] = [$("x"), $("y"), $("colour")];
-  /** @param {string} text @param {string | number} value */
-  const option = (text, value) => make("option", text, { value: String(value) });
-  const groups = ["columns", "how well points are kept", "distance"].map((label) => make("optgroup", "", { label }));
-  points.columns.forEach((column, k) => groups[column.said.group === "quality" ? 1 : 0].append(option(cut(column.name), k)));
-  if (rings.length) groups[2].append(option("distance from a clicked point", "rings"));
-  colours.append(...groups.filter((one) => one.children.length), option("none", ""));
-  colours.value = points.columns.length ? "0" : "";
-  colours.onchange = () => colourBy(colours.value);
-  for (const one of [x, y]) {
-    one.append(...points.axes.map((axis, k) => option(axis.name, k)));
-    one.onchange = () => {
-      [across, up] = x.value === y.value ? [up, across] : [Number(x.value), Number(y.value)];
-      [x.value, y.value] = [across, up];
-      again();
-    };
-  }
-  [x.value, y.value] = [across, up];
-  $("axes").hidden = points.axes.length < 3;
-  /** @param {string} name @param {string} title @param {(on: boolean) => void} change */
-  const box = (name, title, change) => {
-    const made = make("input", "", { type: "checkbox", onchange: () => change(made.checked) });
-    $("extras").append(make("div", [make("label", [made, ` ${name}`], { title })]));
-  };
-  for (const layer of layers) box(`${layer.name} (${grouped(layer.n)})`, "", (on) => { layer.drawn = on; again(); });
-  for (const edges of facts.edges) {
-    box(`${edges.name} (${grouped(edges.pairs.length)})`, edges.about, (on) => { lines[on ? "add" : "delete"](edges); ask(); });
-  }
-  if (facts.arrows) box(`arrows: ${facts.arrows.name}`, "", (on) => { arrows = on; ask(); });
-  if (without.length) box("without the constant beside it", "", (on) => { beside = on; again(); });
-  for (const one of modes) one.onclick = () => setMode(one.dataset.mode ?? "");
-  $("in").onclick = () => zoom(1.5, middle());
-  $("out").onclick = () => zoom(1 / 1.5, middle());
-  $("home").onclick = reset;
-  $("csv").onclick = save;
-  $("clear").onclick = () => select([]);
-  $("view").onclick = () => {
-    const { left, top, width, height } = panels[0];
+/** What each control does. @type {[string, string, (event: any) => void][]} */
+const controls = [
+  ["in", "onclick", () => zoom(1.5)],
+  ["out", "onclick", () => zoom(1 / 1.5)],
+  ["home", "onclick", () => ask(home)],
+  ["csv", "onclick", save],
+  ["clear", "onclick", () => select([])],
+  ["view", "onclick", () => {
+    const [{ left, top, width, height }] = panels;
     select(within([[left, top], [left + width, top], [left + width, top + height], [left, top + height]]));
-  };
-  const words = $("find");
-  let wait = 0;
-  words.oninput = () => {
-    clearTimeout(wait);
-    wait = setTimeout(() => find(words.value), 150);
-  };
-  words.onkeydown = (/** @type {KeyboardEvent} */ event) => {
-    const hits = event.key === "Enter" ? find(words.value) : [];
-    if (hits.length) goTo(hits[0]);
-  };
-}
-
-function pointers() {
-  /** @type {Map<number, Pair>} */ const down = new Map();
-  let [start, doing, moved] = [/** @type {Pair} */ ([0, 0]), "", false];
-  /** @param {MouseEvent} event @returns {Pair} */
-  const place = (event) => [event.offsetX, event.offsetY];
-  over.onpointerdown = (/** @type {PointerEvent} */ event) => {
-    if (event.button !== 0) return;
+  }],
+  ["all", "onclick", () => {
+    for (const { on } of [...points.columns, ...rings]) on.fill(1);
+    legend();
+  }],
+  ["colour", "onchange", recolour],
+  ["extras", "onchange", again],
+  ["axes", "onchange", () => {
+    const wanted = [Number($("x").value), Number($("y").value)];
+    [across, up] = wanted[0] === wanted[1] ? [up, across] : wanted; // they change places
+    [$("x").value, $("y").value] = [across, up];
+    lay();
+    ask(home);
+  }],
+  ["scale", "oninput", () => {
+    const [from, to] = [Number($("from").value), Number($("to").value)];
+    show((code) => (from === 1 && to === colour.top) || (code >= from && code <= to));
+  }],
+  ["find", "oninput", find],
+  ["search", "onsubmit", (event) => {
+    event.preventDefault();
+    $("hits").firstChild?.click();
+  }],
+  ["over", "onkeydown", (event) => {
+    /** @type {Record<string, () => void>} */
+    const keys = {
+      ArrowLeft: () => pan(60, 0), ArrowRight: () => pan(-60, 0), ArrowUp: () => pan(0, 60), ArrowDown: () => pan(0, -60),
+      "+": () => zoom(1.5), "=": () => zoom(1.5), "-": () => zoom(1 / 1.5), 0: () => ask(home), Enter: () => pick(nearest()),
+    };
+    if (event.ctrlKey || event.metaKey || event.altKey || !keys[event.key]) return;
+    event.preventDefault();
+    keys[event.key]();
+  }],
+  ["", "onkeydown", (event) => { if (event.key === "Escape") select([]); }],
+  ["over", "onpointerdown", (event) => {
+    if (event.button !== 0 || !event.isPrimary) return;
     over.setPointerCapture(event.pointerId);
-    down.set(event.pointerId, place(event));
-    [start, moved, path] = [place(event), down.size > 1, []];
-    doing = down.size > 1 ? "move" : event.shiftKey ? "lasso" : mode;
+    [path, mode] = [[[event.offsetX, event.offsetY]], event.shiftKey ? "lasso" : $("modes").mode.value];
     hover(null);
-  };
-  over.onpointermove = (/** @type {PointerEvent} */ event) => {
-    const [at, before] = [place(event), down.get(event.pointerId)];
-    if (!before) return loaded && hover(nearest(at, event.pointerType === "touch" ? 20 : 10));
-    moved ||= Math.hypot(at[0] - start[0], at[1] - start[1]) > 4;
-    if (!moved) return;
-    down.set(event.pointerId, at);
-    const other = [...down].find(([id]) => id !== event.pointerId)?.[1];
-    if (other) {
-      const [wide, was] = [at, before].map((one) => Math.max(1, Math.hypot(one[0] - other[0], one[1] - other[1])));
-      pan((at[0] - before[0]) / 2, (at[1] - before[1]) / 2);
-      zoom(wide / was, [(at[0] + other[0]) / 2, (at[1] + other[1]) / 2]);
-    } else if (doing === "move") pan(at[0] - before[0], at[1] - before[1]);
-    else {
-      path = doing === "box" ? [start, [at[0], start[1]], at, [start[0], at[1]]] : [...(path.length ? path : [start]), at];
-      overlay();
-    }
-  };
-  over.onpointerup = over.onpointercancel = (/** @type {PointerEvent} */ event) => {
-    if (!down.delete(event.pointerId)) return;
-    const drawn = path;
+  }],
+  ["over", "onpointermove", (event) => {
+    const [start, last] = [path[0], path[path.length - 1]];
+    /** @type {Pair} */ const at = [event.offsetX, event.offsetY];
+    if (!start) return hover(nearest(at, event.pointerType === "touch" ? 20 : 10));
+    if (mode === "move") pan(at[0] - last[0], at[1] - last[1]);
+    path = mode === "box" ? [start, [at[0], start[1]], at, [start[0], at[1]]] : [...path, at];
+    overlay();
+  }],
+  ["over", "onpointerup", () => {
+    const [drawn, [start]] = [path, path];
     path = [];
     ask();
-    if (!loaded || event.type === "pointercancel") return;
-    if (drawn.length > 2) select(within(drawn));
-    else if (!moved && !down.size) pick(nearest(place(event), 14));
-  };
-  over.onpointerleave = () => hover(null);
-  over.addEventListener("wheel", (/** @type {WheelEvent} */ event) => {
+    if (drawn.every(([u, v]) => Math.hypot(u - start[0], v - start[1]) <= 4)) pick(nearest(start, 14));
+    else if (mode !== "move") select(within(drawn));
+  }],
+  ["over", "onpointercancel", () => (path = [])],
+  ["over", "onpointerleave", () => hover(null)],
+  ["over", "onwheel", (event) => {
     event.preventDefault();
-    zoom(Math.exp(Math.max(-1, Math.min(1, (-event.deltaY * (event.deltaMode ? 20 : 1)) / 500))), place(event));
-  }, { passive: false });
-}
-
-function keys() {
-  /** @type {Record<string, () => void>} */
-  const actions = {
-    ArrowLeft: () => pan(60, 0), ArrowRight: () => pan(-60, 0), ArrowUp: () => pan(0, 60), ArrowDown: () => pan(0, -60), 0: reset,
-    "+": () => zoom(1.3, middle()), "=": () => zoom(1.3, middle()), "-": () => zoom(1 / 1.3, middle()),
-    Enter: () => pick(nearest(middle(), Math.hypot(size.width, size.height))),
-  };
-  over.onkeydown = (/** @type {KeyboardEvent} */ event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || !actions[event.key]) return;
-    event.preventDefault();
-    actions[event.key]();
-  };
-  map.onkeydown = (event) => { if (event.key === "Escape") select([]); };
-}
+    const power = (-event.deltaY * (event.deltaMode ? 20 : 1)) / 500;
+    zoom(Math.exp(Math.max(-1, Math.min(1, power))), [event.offsetX, event.offsetY]);
+  }],
+];
 
 // ---- the start: the first picture, then the rest ----
 
 void (async () => {
   if (!("DecompressionStream" in window)) return; // of 2023; the pictures stay
-  map.hidden = false;
+  $("").hidden = false;
   for (const axis of facts.points.axes.slice(0, 2)) points.axes.push(await axisOf(axis, n));
-  if (colour) await colour.load();
-  again();
+  for (const column of facts.points.columns.slice(0, 1)) points.columns.push(await columnOf(column, n));
+  plain = await columnOf(facts.plain, n);
+  colour = points.columns[0] ?? plain;
+  lay();
+  view = home;
   draw();
   performance.mark("map drawn");
   if ($("pictures")) $("pictures").open = false;
-  pointers();
-  new ResizeObserver(() => {
-    lay();
-    const was = home.across;
-    whole();
-    view.across *= home.across / was;
-    view.up = oneAxis ? home.up * (view.across / home.across) : view.across;
-    ask();
-  }).observe(stage);
-  await points.load();
-  for (const layer of layers) await layer.load();
-  for (const axis of facts.other ?? []) without.push(await axisOf(axis, n));
-  for (const ring of facts.rings?.kept ?? []) {
-    const more = { about: "", group: "distance", name: "distance", limits: /** @type {Pair} */ ([ring.low, ring.high]) };
-    rings.push(await new Column({ ...ring, ...more }, n).load());
-  }
-  $("notes").append(...facts.notes.map(faint));
-  controls();
-  keys();
-  colourBy($("colour").value);
-  dark.onchange = () => { legend(); ask(); };
+  new ResizeObserver(again).observe(stage);
+  for (const set of [points, ...layers]) await set.load();
+  for (const axis of facts.other) without.push(await axisOf(axis, n));
+  for (const ring of facts.rings) rings.push(await columnOf(ring, n));
   loaded = true;
-  say(`${count(n, "point")} on ${points.axes.length === 1 ? "one axis" : `${points.axes.length} axes`}`);
-  map.dataset.ready = "yes";
+  for (const [id, event, handler] of controls) $(id)[event] = handler;
+  again();
+  recolour();
+  dark.onchange = recolour;
+  say(`${count(n, "point")} on ${count(points.axes.filter(({ name }) => name).length, "axis").replace("axiss", "axes")}`);
+  $("").dataset.ready = "yes";
 })();
