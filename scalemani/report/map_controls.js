@@ -13,19 +13,16 @@ function make(tag, properties, ...inside) {
 const say = (text = "") => ($("said").textContent = text);
 const count = (value = 0, noun = "") => `${value.toLocaleString("en-GB")}${noun && ` ${noun}${value === 1 ? "" : "s"}`}`;
 
-// ---- which point, which points ----
-
-/** The shown point nearest to a pixel; a layer's before the map's. */
+/** The shown point nearest to a pixel, of a layer or of the map. */
 function nearest([x, y] = middle(), within = Infinity) {
+  let [least, hit] = [within * within, /** @type {Hit | null} */ (null)];
   for (const set of sets) {
-    let [least, found] = [within * within, -1];
     each(panelAt(x), set, (i, u, v) => {
       const far = (u - x) ** 2 + (v - y) ** 2;
-      if (far <= least) [least, found] = [far, i];
+      if (far <= least) [least, hit] = [far, { set, i }];
     });
-    if (found >= 0) return { set, i: found };
   }
-  return null;
+  return hit;
 }
 
 /** Shown points within a polygon of the screen, by even and odd crossings. @param {Pair[]} polygon */
@@ -45,8 +42,6 @@ function within(polygon) {
   });
   return found;
 }
-
-// ---- what is said of points: tip, panel, tables, CSV ----
 
 /** Fills an element by a table. @param {string[]} headings @param {string[][]} rows */
 function table(id = "", headings, rows) {
@@ -78,8 +73,7 @@ function card(id = "", hit, most = Infinity) {
   $(id).createCaption().textContent = hit.set.title(hit.i);
 }
 
-/** @param {Hit | null} hit */
-function hover(hit) {
+function hover(hit = hovered) {
   if (hit?.i === hovered?.i && hit?.set === hovered?.set) return;
   hovered = hit;
   overlay();
@@ -90,8 +84,7 @@ function hover(hit) {
   $("tip").style = `${beside}; ${v > high / 2 ? `bottom: ${high - v - 10}px` : `top: ${v - 10}px`}`;
 }
 
-/** @param {Hit | null} hit */
-function pick(hit) {
+function pick(hit = picked) {
   picked = hit;
   if (hit) say(`Picked ${hit.set.title(hit.i)}`);
   recolour();
@@ -110,8 +103,7 @@ function typical(column, among) {
   return `mean ${digits(sum / known, column.step)}`;
 }
 
-/** @param {number[]} found */
-function select(found) {
+function select(found = selection) {
   selection = found;
   chosen = found.length ? new Uint8Array(n) : null;
   for (const i of found) if (chosen) chosen[i] = 1;
@@ -133,15 +125,14 @@ function save() {
   setTimeout(() => URL.revokeObjectURL(href), 10000);
 }
 
-// ---- colour, legend, filters ----
-
 /** Distances from the point that has them and is nearest along the data to the one picked. */
 function nearestRing() {
   const i = picked?.set === points ? picked.i : -1;
   const far = rings.map((ring) => (i < 0 ? NaN : numberAt(ring, i)));
   const k = Math.max(0, far.indexOf(Math.min(...far.filter((one) => one >= 0))));
-  const { at = 0 } = rings[k];
-  const near = i < 0 ? ". Click a point for others" : `, the nearest to ${points.id(i)} of the ${rings.length} points that have them`;
+  const at = rings[k].at ?? 0;
+  const nearer = `, the nearest to ${points.id(i)} of the ${rings.length} points that have them`;
+  const near = i < 0 ? ". Click a point for others" : nearer;
   return { ...rings[k], about: `Distances along the data from ${points.id(at)}${i === at ? "" : near}.` };
 }
 
@@ -150,25 +141,15 @@ function recolour() {
   const wanted = $("colour").value;
   colour = wanted === "rings" ? nearestRing() : (points.columns[wanted] ?? plain);
   card("picked", picked);
-  const css = [...palette()].map((one) => `rgb(${one & 255} ${(one >> 8) & 255} ${one >> 16})`);
   $("about").textContent = colour.about;
-  $("scale").hidden = colour.texts;
-  $("bar").style.background = `linear-gradient(to right, ${css.slice(0, 255).join(", ")})`;
-  $("kinds").replaceChildren(...colour.kinds.map(({ name, from, to, n: some, colour: tint }) => {
-    const onclick = (/** @type {MouseEvent} */ { shiftKey, detail }) => {
-      const [alone, was] = [shiftKey || detail > 1, colour.on[from]];
-      show((code) => (code >= from && code < to ? alone || !was : !alone && colour.on[code] === 1));
-    };
-    const inside = [make("i", { style: `background: ${css[tint]}` }), make("span", {}, name), make("span", {}, count(some))];
-    return make("button", { type: "button", title: name, value: from, onclick }, ...inside);
-  }));
+  for (const one of $("legend").children) one.hidden = one.id !== (colour.texts ? `map-kinds-${wanted}` : "map-scale");
   legend();
 }
 
 /** Says in the legend what it shows, and leaves out the points that it doesn't. */
 function legend() {
   const { name, on, top, step } = colour;
-  for (const one of $("kinds").children) one.ariaPressed = String(on[one.value] === 1);
+  for (const one of $("legend").querySelectorAll("button")) one.ariaPressed = String(on[one.value] === 1);
   [on.indexOf(1, 1), on.lastIndexOf(1)].forEach((value, k) => {
     Object.assign($(["from", "to"][k]), { max: top, value, ariaLabel: `${name}: ${["from", "to"][k]}` });
     $(["least", "most"][k]).textContent = digits(number(colour, value), Math.max(step, ((top - 1) * step) / 1000));
@@ -189,8 +170,6 @@ function show(passes) {
   legend();
 }
 
-// ---- the controls ----
-
 /** Lists points whose id or row has what is sought: first those that are it. */
 function find() {
   const wanted = $("find").value.trim().toLowerCase();
@@ -205,10 +184,9 @@ function find() {
 /** Picks a point, and moves to it if it is out of view. */
 function goTo(i = 0) {
   pick({ set: points, i });
-  const [{ left, top, width, height, pair: [x, y] }] = panels;
+  const { left, top, width, height, pair: [x, y] } = panels[0];
   const [u, v] = spot(panels[0], { set: points, i }) ?? middle();
-  const inside = u > left && u < left + width && v > top && v < top + height;
-  if (!inside) ask({ ...view, x: number(x, x.codes[i]), y: number(y, y.codes[i]) });
+  if (u < left || u > left + width || v < top || v > top + height) ask({ ...view, x: number(x, x.codes[i]), y: number(y, y.codes[i]) });
 }
 
 /** What each control does. @type {[string, string, (event: any) => void][]} */
@@ -235,6 +213,11 @@ const controls = [
     lay();
     ask(home);
   }],
+  ["legend", "onclick", ({ target, shiftKey, detail }) => {
+    const { value, dataset: { to } } = target.closest("button") ?? target;
+    const [from, alone, was] = [Number(value), shiftKey || detail > 1, colour.on[value]];
+    if (to) show((code) => (code >= from && code < to ? alone || !was : !alone && colour.on[code] === 1));
+  }],
   ["scale", "oninput", () => {
     const [from, to] = [Number($("from").value), Number($("to").value)];
     show((code) => (from === 1 && to === colour.top) || (code >= from && code <= to));
@@ -247,8 +230,9 @@ const controls = [
   ["over", "onkeydown", (event) => {
     /** @type {Record<string, () => void>} */
     const keys = {
-      ArrowLeft: () => pan(60, 0), ArrowRight: () => pan(-60, 0), ArrowUp: () => pan(0, 60), ArrowDown: () => pan(0, -60),
-      "+": () => zoom(1.5), "=": () => zoom(1.5), "-": () => zoom(1 / 1.5), 0: () => ask(home), Enter: () => pick(nearest()),
+      ArrowLeft: () => pan(60), ArrowRight: () => pan(-60), ArrowUp: () => pan(0, 60), ArrowDown: () => pan(0, -60),
+      "+": () => zoom(1.5), "=": () => zoom(1.5), "-": () => zoom(1 / 1.5), 0: () => ask(home),
+      Enter: () => pick(nearest()),
     };
     if (event.ctrlKey || event.metaKey || event.altKey || !keys[event.key]) return;
     event.preventDefault();
@@ -285,8 +269,6 @@ const controls = [
   }],
 ];
 
-// ---- the start: the first picture, then the rest ----
-
 void (async () => {
   if (!("DecompressionStream" in window)) return; // of 2023; the pictures stay
   $("").hidden = false;
@@ -303,11 +285,10 @@ void (async () => {
   for (const set of [points, ...layers]) await set.load();
   for (const axis of facts.other) without.push(await axisOf(axis, n));
   for (const ring of facts.rings) rings.push(await columnOf(ring, n));
-  loaded = true;
   for (const [id, event, handler] of controls) $(id)[event] = handler;
   again();
   recolour();
-  dark.onchange = recolour;
-  say(`${count(n, "point")} on ${count(points.axes.filter(({ name }) => name).length, "axis").replace("axiss", "axes")}`);
+  matchMedia("(prefers-color-scheme: dark)").onchange = overlay;
+  say(count(n, "point"));
   $("").dataset.ready = "yes";
 })();

@@ -57,7 +57,8 @@ function digits(value = 0, step = 0) {
   const unit = 10 ** Math.ceil(Math.log10(step) - 1e-9);
   const kept = Math.abs(value) < 1e15 * unit ? Math.round(value / unit) * unit : value;
   const short = Number(kept.toPrecision(step ? 15 : 6));
-  return Math.abs(short) >= 1e9 || Math.abs(short) < 1e-5 ? short.toExponential().replace(/e[+]?0?$|(e)[+]/, "$1") : String(short);
+  const long = short !== 0 && (Math.abs(short) >= 1e9 || Math.abs(short) < 1e-5);
+  return long ? short.toExponential().replace("e+", "e") : String(short);
 }
 
 /** Numbers or texts, with what is known of each code. @param {ColumnFacts} said */

@@ -3,7 +3,7 @@
 
 /**
  * @typedef {{set: Points, i: number}} Hit
- * @typedef {{left: number, top: number, width: number, height: number, title: string, pair: Axis[], main: boolean}} Panel
+ * @typedef {{left: number, top: number, width: number, height: number, title: string, pair: Axis[]}} Panel
  * @typedef {(i: number, u: number, v: number) => void} Call
  */
 
@@ -14,45 +14,36 @@ const sets = [...layers, points]; // in the order in which the pointer finds the
 /** @type {Axis[]} */ const without = [];
 /** @type {Column[]} */ const rings = [];
 let [plain, colour] = /** @type {Column[]} */ ([]);
-let [shown, chosen] = /** @type {(Uint8Array | null)[]} */ ([null, null]); // which points pass the filters, and the selected
+// Which points pass the filters, and which are selected.
+let [shown, chosen] = /** @type {(Uint8Array | null)[]} */ ([null, null]);
 let [hovered, picked] = /** @type {(Hit | null)[]} */ ([null, null]);
 let [path, panels] = [/** @type {Pair[]} */ ([]), /** @type {Panel[]} */ ([])];
-let [across, up, mode, loaded, asked, ratio] = [0, 1, "move", false, false, 1];
+let [across, up, mode, asked, ratio] = [0, 1, "move", false, 1];
 let view = { x: 0, y: 0, scale: 1 }; // the middle in the data's unit, and pixels to a unit
 let home = view;
 const [stage, below, over] = [$("stage"), $("points"), $("over")];
 /** @type {CanvasRenderingContext2D[]} */ const [paint, pen] = [below.getContext("2d"), over.getContext("2d")];
-const dark = matchMedia("(prefers-color-scheme: dark)");
 let [ink, faint, paper] = ["", "", ""];
 
 /** Whether a box is ticked. @returns {boolean} */
-const ticked = (id = "") => loaded && $(id)?.checked;
+const ticked = (id = "") => $(id)?.checked;
 
-// ---- the view ----
-
-/** The axes on which a panel shows points, if it does. @param {Panel} panel @param {Points} set */
-const pairOf = (panel, set) => (set === points ? panel.pair : panel.main && set.drawn ? set.pair : null);
-
-/** Pixels from codes of two axes: by how much times, and from where. @param {Panel} panel @param {Axis[]} pair */
-function pixels({ left, top, width, height }, [x, y]) {
-  const from = [left + width / 2 + (x.low - x.step - view.x) * view.scale, top + height / 2 - (y.low - y.step - view.y) * view.scale];
-  return [x.step * view.scale, from[0], -y.step * view.scale, from[1]];
+/** Calls with each shown point, or some, and its pixels. @param {Panel} panel @param {Points} set @param {Call} call */
+function each({ left, top, width, height, pair: own }, set, call, from = 0, to = set.n) {
+  const main = own === points.pair;
+  if (!set.drawn || (set !== points && !main)) return; // the second panel has no layers
+  const [[x, y], shows] = set === points ? [own, shown] : [set.pair, null];
+  const [ax, bx] = [x.step * view.scale, left + width / 2 + (x.low - x.step - view.x) * view.scale];
+  const [ay, by] = [-y.step * view.scale, top + height / 2 - (y.low - y.step - view.y) * view.scale];
+  const [xs, ys] = [x.codes, y.codes];
+  for (let i = from; i < to; i++) if (shows === null || shows[i] !== 0) call(i, xs[i] * ax + bx, ys[i] * ay + by);
 }
 
-/** Calls with each shown point and its pixels. @param {Panel} panel @param {Points} set @param {Call} call */
-function each(panel, set, call) {
-  const pair = pairOf(panel, set);
-  if (!pair) return;
-  const [[ax, bx, ay, by], shows] = [pixels(panel, pair), set === points ? shown : null];
-  const [xs, ys] = pair.map((axis) => axis.codes);
-  for (let i = 0; i < set.n; i++) if (shows === null || shows[i] !== 0) call(i, xs[i] * ax + bx, ys[i] * ay + by);
-}
-
-/** The pixels of a point. @param {Panel} panel @param {Hit} hit @returns {Pair | null} */
+/** The pixels of a point, if it is shown. @param {Panel} panel @param {Hit} hit */
 function spot(panel, { set, i }) {
-  const pair = pairOf(panel, set);
-  const [ax, bx, ay, by] = pair ? pixels(panel, pair) : [];
-  return pair && [pair[0].codes[i] * ax + bx, pair[1].codes[i] * ay + by];
+  /** @type {Pair[]} */ const found = [];
+  each(panel, set, (_, u, v) => found.push([u, v]), i, i + 1);
+  return found[0];
 }
 
 /** The place in the data. @param {Panel} panel @returns {Pair} */
@@ -64,7 +55,7 @@ const middle = () => [panels[0].left + panels[0].width / 2, panels[0].top + pane
 
 /** The size of the canvases, where the panels are, and the view of all that is drawn. */
 function lay() {
-  layers.forEach((layer, k) => (layer.drawn = ticked(`layer-${k}`)));
+  layers.forEach((layer, k) => (layer.drawn = layer.axes.length > 0 && ticked(`layer-${k}`)));
   for (const set of sets) set.pair = [set.axes[across], set.axes[up]];
   const [[x, wide], [y, high]] = [0, 1].map((k) => {
     const axes = sets.filter((set) => set.drawn).map((set) => set.pair[k]);
@@ -76,11 +67,13 @@ function lay() {
   stage.style.setProperty("--shape", String(Math.min(0.85, Math.max(0.5, shape))));
   const box = stage.getBoundingClientRect();
   ratio = devicePixelRatio || 1;
-  for (const one of [below, over]) [one.width, one.height] = [box.width, box.height].map((side) => Math.round(side * ratio));
+  for (const one of [below, over]) Object.assign(one, { width: box.width * ratio, height: box.height * ratio });
   const [width, height] = [Math.max(40, two ? (box.width - 114) / 2 : box.width - 58), Math.max(40, box.height - 68)];
-  panels = [{ left: 50, top: 26, width, height, title: two ? "with the constant" : "", pair: points.pair, main: true }];
-  const other = { left: width + 106, title: "without the constant", pair: [without[across], without[up]], main: false };
-  if (two) panels.push({ ...panels[0], ...other });
+  const pairs = two ? [points.pair, [without[across], without[up]]] : [points.pair];
+  panels = pairs.map((pair, k) => {
+    const title = two ? ["with the constant", "without the constant"][k] : "";
+    return { left: 50 + k * (width + 56), top: 26, width, height, title, pair };
+  });
   const fits = 0.92 * Math.min(width / wide, height / high);
   const scale = Number.isFinite(fits) ? fits : width / (Math.abs(x) * 1e-3 || 1); // else all points are equal
   home = { x: x + wide / 2, y: y + high / 2, scale };
@@ -120,13 +113,11 @@ function draw() {
   over.dataset.view = JSON.stringify([...middle(), view.x, view.y, view.scale, view.scale]);
 }
 
-// ---- points into pixels ----
-
-/** Colours as 0xBBGGRR by the numbers that `tint` gives: lighter on dark paper, every second ring paler. */
+/** Colours as 0xBBGGRR by the numbers that `tint` gives; every second ring is paler. */
 function palette() {
   const names = colour.texts ? facts.colours.categories : facts.colours.scale;
   return Uint32Array.from({ length: 256 }, (_, k) => {
-    const pale = (colour.group === "rings" && k < 255 && Math.floor(k / 17) % 2 ? 0.5 : 1) * (dark.matches ? 0.8 : 1);
+    const pale = colour.group === "rings" && k < 255 && Math.floor(k / 17) % 2 ? 0.5 : 1;
     const parts = [5, 3, 1].map((at) => parseInt((names[k] ?? facts.colours.none).slice(at, at + 2), 16));
     return parts.reduce((sum, part) => sum * 256 + Math.round(255 - (255 - part) * pale), 0);
   });
@@ -137,7 +128,8 @@ function palette() {
  * last than the first, and is fainter where there are fewer. @param {Panel} panel @param {Uint32Array} colours
  */
 function splat(panel, colours) {
-  const [wide, high, left, top] = [panel.width, panel.height, panel.left, panel.top].map((one) => Math.round(one * ratio));
+  const { left: l, top: t, width, height } = panel;
+  const [wide, high, left, top] = [width, height, l, t].map((side) => Math.round(side * ratio));
   const image = paint.createImageData(wide, high);
   const out = new Uint32Array(image.data.buffer);
   // A dot is a disc of pixels, each by so many eighths: larger of few points, and where one zooms in.
@@ -151,10 +143,10 @@ function splat(panel, colours) {
     if (part >= 1) [steps[steps.length], parts[parts.length]] = [v * wide + u, Math.round(part)];
   }
   const [inked, ranks, last] = [new Uint32Array(out.length), new Uint16Array(out.length), new Uint8Array(out.length)];
-  const [selects, tint, column, du, dv] = [chosen, colour.tint, colour.codes, left + side / 2 - 0.5, top + side / 2 - 0.5];
-  const [right, bottom, dots] = [wide - side, high - side, steps.length];
+  const [selects, tint, column, half, dots] = [chosen, colour.tint, colour.codes, (side - 1) / 2, steps.length];
+  const [right, bottom] = [wide - side, high - side];
   each(panel, points, (i, x, y) => {
-    const [u, v] = [Math.round(x * ratio - du), Math.round(y * ratio - dv)];
+    const [u, v] = [Math.round(x * ratio - left - half), Math.round(y * ratio - top - half)];
     if (!(u >= 0 && v >= 0 && u <= right && v <= bottom)) return;
     const behind = selects !== null && selects[i] === 0; // those that are not selected, in grey
     const [rank, shade] = behind ? [1, 255] : [shuffled(i) | 2, tint[column[i]]];
@@ -172,11 +164,9 @@ function splat(panel, colours) {
     const depth = Math.min(1, Math.max(0, Math.log(some / 8) / Math.log(Math.max(2, sum / used / 2))));
     return 255 * Math.min(1, some / 8) * (n > 20000 ? 0.5 + 0.5 * depth : 0.8 + 0.2 * depth);
   });
-  for (let q = 0; q < out.length; q++) if (inked[q]) out[q] = (opacity[Math.min(inked[q], 2047)] << 24) | colours[last[q]];
+  inked.forEach((some, q) => some && (out[q] = (opacity[Math.min(some, 2047)] << 24) | colours[last[q]]));
   paint.putImageData(image, left, top);
 }
-
-// ---- over the points: axes, edges, layers, arrows, marks ----
 
 /** Strokes a shape on a rim of paper. @param {string | Path2D} shape */
 function trace(shape, stroke = ink, wide = 2) {
@@ -207,7 +197,8 @@ function overlay() {
     pen.clip();
     facts.edges.forEach(({ pairs }, k) => {
       const ends = ticked(`edges-${k}`) ? pairs.map((pair) => pair.map((i) => spot(panel, { set: points, i }))) : [];
-      trace(ends.map((pair) => `M${pair.join("L")}`).join(""), k % 2 ? "#e08214" : "#d6304a", pairs.length > 500 ? 0.8 : 1.6);
+      const lines = ends.filter(([from, to]) => from && to).map((line) => `M${line.join("L")}`);
+      trace(lines.join(""), k % 2 ? "#e08214" : "#d6304a", pairs.length > 500 ? 0.8 : 1.6);
     });
     layers.forEach((layer, k) => {
       const r = Math.min(5, Math.max(2.5, 60 / Math.sqrt(layer.n)));
@@ -215,7 +206,7 @@ function overlay() {
       each(panel, layer, (_, u, v) => signs.addPath(sign, { a: r, d: r, e: u, f: v }));
       trace(signs, ink, 1.4);
     });
-    if (ticked("arrows") && panel.main) drawArrows(panel);
+    if (ticked("arrows") && panel === panels[0]) drawArrows(panel);
     for (const hit of [picked, hovered]) {
       const [circle, at] = [new Path2D(), hit && spot(panel, hit)];
       if (at) circle.arc(...at, hit === picked ? 8 : 6, 0, 7);
@@ -228,7 +219,7 @@ function overlay() {
 
 /** A panel's box, with round values and names. @param {Panel} panel */
 function frame(panel) {
-  const { left, top, width, height, pair, title, main } = panel;
+  const { left, top, width, height, pair, title } = panel;
   const [low, high] = [place(panel, left, top + height), place(panel, left + width, top)];
   let box = `M${left} ${top}h${width}v${height}h${-width}Z`;
   for (const k of pair[1].name ? [0, 1] : [0]) {
@@ -239,7 +230,8 @@ function frame(panel) {
       const part = (j * step - low[k]) / (high[k] - low[k]);
       const [u, v] = k ? [left, top + height * (1 - part)] : [left + width * part, top + height];
       box += `M${u} ${v}${k ? "h-4" : "v4"}`;
-      write(digits(j * step, power).replace("-", "−"), u - 7 * k, v + 13 * (1 - k), k ? "right" : "center", faint, 43);
+      const text = digits(j * step, power).replace("-", "−");
+      write(text, u - 7 * k, v + 13 * (1 - k), k ? "right" : "center", faint, 43);
     }
   }
   trace(box, faint, 0.6);

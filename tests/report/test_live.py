@@ -403,7 +403,7 @@ class TestTheMapInABrowser:
         shown.mode("box")
         shown.drag([shown.at(7, 7), shown.at(11, 11)])
         assert {row["id"] for row in shown.saved()} == group
-        table = shown.text("selected")
+        table = shown.text("summary")
         assert f"mean {live.columns[2].values[300:320].mean():.0f}" in table
         assert "(100 %)" in table
         shown.press("clear")
@@ -422,7 +422,7 @@ class TestTheMapInABrowser:
 
     def test_colours_filters_and_only_what_is_shown_can_be_chosen(self, shown):
         shown.choose("colour", "kind")
-        groups = "[...document.querySelectorAll('#map-legend button')]"
+        groups = "[...document.querySelectorAll('#map-kinds-0 button')]"
         assert shown.ink(BLUE) > 500
         assert shown.tab.value(f"{groups}.map(one => one.querySelector('span:last-child').innerText)") == [
             "300",
