@@ -96,9 +96,7 @@ class LiveMap:
 
 def script() -> str:
     """The page's program."""
-    folder = files("scalemani.report")
-    parts = ("map_data.js", "map_drawing.js", "map_controls.js")
-    return "\n".join(folder.joinpath(part).read_text(encoding="utf-8") for part in parts)
+    return files("scalemani.report").joinpath("map.js").read_text(encoding="utf-8")
 
 
 def most_bytes(n: int) -> int:

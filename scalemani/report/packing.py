@@ -1,6 +1,6 @@
 """Arrays as a page holds them: whole numbers, byte by byte, compressed by gzip, as base64.
 
-Numbers are codes of equal steps, texts those of a list; `map_data.js` reads them.
+Numbers are codes of equal steps, texts those of a list; `map.js` reads them.
 """
 
 import base64

@@ -1,0 +1,651 @@
+"use strict";
+// The explorable map of a report: what the page holds, as `live.py` packed it; points into pixels on a canvas; what is
+// drawn over them; the controls. Nothing is fetched, and no text is ever taken for HTML.
+
+/**
+ * @typedef {[number, number]} Pair
+ * @typedef {{name: string, blob: number, low: number, step: number, top: number}} AxisFacts
+ * @typedef {{name: string, from: number, to: number, n: number, colour: number}} Kind
+ * @typedef {{about: string, group: string, texts?: number, kinds: Kind[], far?: number, at?: number}} Further
+ * @typedef {AxisFacts & Further} ColumnFacts
+ * @typedef {{n: number, name: string, axes: AxisFacts[], columns: ColumnFacts[], rows?: number, ids?: number,
+ *   whole?: number}} PointsFacts
+ * @typedef {{points: PointsFacts, layers: PointsFacts[], other: AxisFacts[], edges: {pairs: Pair[]}[],
+ *   rings: ColumnFacts[], plain: ColumnFacts, arrows: {features: string[], values: number[][]},
+ *   colours: {scale: string[], categories: string[], none: string}}} Facts
+ * @typedef {Awaited<ReturnType<typeof axisOf>>} Axis
+ * @typedef {Awaited<ReturnType<typeof columnOf>>} Column
+ * @typedef {{set: Points, i: number}} Hit
+ * @typedef {{left: number, top: number, width: number, height: number, title: string, pair: Axis[]}} Panel
+ * @typedef {(i: number, u: number, v: number) => void} Call
+ */
+
+/** @param {string} id @returns {any} */
+const $ = (id) => document.getElementById(id ? `map-${id}` : "map");
+/** @type {Facts} */ const facts = JSON.parse($("facts").textContent);
+
+/** The bytes of a stored array. */
+async function bytes(blob = 0) {
+  const letters = atob($(`blob-${blob}`).textContent);
+  const packed = new Uint8Array(letters.length);
+  for (let i = 0; i < packed.length; i++) packed[i] = letters.charCodeAt(i);
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+/** Whole numbers, from the planes of their bytes. */
+async function codes(blob = 0, n = 0) {
+  const planes = await bytes(blob);
+  const used = planes.length / n;
+  const found = used <= 2 ? new Uint16Array(n) : new Float64Array(n);
+  for (let k = 0; k < used; k++) for (let i = 0; i < n; i++) found[i] += planes[k * n + i] * 256 ** k;
+  return found;
+}
+
+/** Numbers, from their differences. */
+async function summed(blob = 0, n = 0) {
+  let sum = 0;
+  return Float64Array.from(await codes(blob, n), (step) => (sum += step % 2 ? -(step + 1) / 2 : step / 2));
+}
+
+const texts = async (blob = 0) => new TextDecoder().decode(await bytes(blob)).split("\0");
+/** Numbers by their codes: 0 is none, 1 is `low`. @param {AxisFacts} said */
+const axisOf = async (said, n = 0) => ({ ...said, codes: await codes(said.blob, n) });
+/** The number that a code stands for. @param {AxisFacts} axis */
+const number = ({ low, step }, code = 1) => low + (code - 1) * step;
+
+/** A number with no digits below the step in which it is kept. */
+function digits(value = 0, step = 0) {
+  if (Number.isNaN(value)) return "";
+  const unit = 10 ** Math.ceil(Math.log10(step) - 1e-9);
+  const kept = Math.abs(value) < 1e15 * unit ? Math.round(value / unit) * unit : value;
+  const short = Number(kept.toPrecision(step ? 15 : 6));
+  return String(short).replace("e+", "e");
+}
+
+/** Numbers or texts, with what is known of each code. @param {ColumnFacts} said */
+async function columnOf(said, n = 0) {
+  const names = said.texts === undefined ? null : await texts(said.texts);
+  /** @type {Record<number, number>} Numbers beyond the scale, by their points. */
+  const far = said.far === undefined ? {} : JSON.parse((await texts(said.far))[0]);
+  const on = new Uint8Array(said.top + 1).fill(1); // whether the legend shows a code
+  // A code's number in the palette; 255 is none.
+  const tint = on.map((_, code) => (code && !names ? Math.round((254 * (code - 1)) / (said.top - 1 || 1)) : 255));
+  for (const { from, to, colour } of said.kinds) tint.fill(colour, from, to);
+  return { ...said, codes: await codes(said.blob, n), texts: names, far, on, tint };
+}
+
+function numberAt(column = colour, i = 0) {
+  const code = column.codes[i];
+  return code ? ((code === 1 || code === column.top ? column.far[i] : undefined) ?? number(column, code)) : NaN;
+}
+
+const textAt = (column = colour, i = 0) => column.texts?.[column.codes[i]] ?? digits(numberAt(column, i), column.step);
+
+/** Points with their axes, names and columns: the map's own, or a layer's. */
+class Points {
+  /** @type {Axis[]} */ axes = [];
+  /** @type {Axis[]} Those two that are shown. */ pair = [];
+  /** @type {Column[]} */ columns = [];
+  /** @type {Float64Array | null} */ rows = null;
+  /** @type {string[] | Float64Array | null} */ ids = null;
+  drawn = true;
+
+  /** @param {PointsFacts} said */
+  constructor(said) {
+    this.said = said;
+    this.n = said.n;
+  }
+
+  /** What isn't loaded yet. */
+  async load() {
+    const { said, n } = this;
+    for (const axis of said.axes.slice(this.axes.length)) this.axes.push(await axisOf(axis, n));
+    for (const column of said.columns.slice(this.columns.length)) this.columns.push(await columnOf(column, n));
+    if (said.rows !== undefined) this.rows = await summed(said.rows, n);
+    if (said.ids !== undefined) this.ids = await texts(said.ids);
+    if (said.whole !== undefined) this.ids = await summed(said.whole, n);
+  }
+
+  row = (i = 0) => (this.rows ? this.rows[i] : i);
+  id = (i = 0) => (this.ids ? String(this.ids[i]) : `row ${this.row(i)}`);
+  title = (i = 0) => (this.said.name ? `${this.said.name}: ${this.id(i)}` : this.id(i));
+}
+
+const points = new Points(facts.points);
+const { n } = points;
+const layers = facts.layers.map((layer) => new Points(layer));
+const sets = [...layers, points]; // in the order in which the pointer finds them
+/** @type {Axis[]} */ const without = [];
+/** @type {Column[]} */ const rings = [];
+let [plain, colour] = /** @type {Column[]} */ ([]);
+// Which points pass the filters, and which are selected.
+let [shown, chosen] = /** @type {(Uint8Array | null)[]} */ ([null, null]);
+let [hovered, picked] = /** @type {(Hit | null)[]} */ ([null, null]);
+let [path, panels] = [/** @type {Pair[]} */ ([]), /** @type {Panel[]} */ ([])];
+let [across, up, mode, asked, ratio] = [0, 1, "move", false, 1];
+let view = { x: 0, y: 0, scale: 1 }; // the middle in the data's unit, and pixels to a unit
+let home = view;
+const [stage, below, over] = [$("stage"), $("points"), $("over")];
+/** @type {CanvasRenderingContext2D[]} */ const [paint, pen] = [below.getContext("2d"), over.getContext("2d")];
+let [ink, faint, paper] = ["", "", ""];
+
+/** Whether a box is ticked. @returns {boolean} */
+const ticked = (id = "") => $(id)?.checked;
+
+/** Calls with each shown point, or some, and its pixels. @param {Panel} panel @param {Points} set @param {Call} call */
+function each({ left, top, width, height, pair: own }, set, call, from = 0, to = set.n) {
+  const main = own === points.pair;
+  if (!set.drawn || (set !== points && !main)) return; // the second panel has no layers
+  const [[x, y], shows] = set === points ? [own, shown] : [set.pair, null];
+  const [ax, bx] = [x.step * view.scale, left + width / 2 + (x.low - x.step - view.x) * view.scale];
+  const [ay, by] = [-y.step * view.scale, top + height / 2 - (y.low - y.step - view.y) * view.scale];
+  const [xs, ys] = [x.codes, y.codes];
+  for (let i = from; i < to; i++) if (shows === null || shows[i] !== 0) call(i, xs[i] * ax + bx, ys[i] * ay + by);
+}
+
+/** The pixels of a point, if it is shown. @param {Panel} panel @param {Hit} hit */
+function spot(panel, { set, i }) {
+  /** @type {Pair[]} */ const found = [];
+  each(panel, set, (_, u, v) => found.push([u, v]), i, i + 1);
+  return found[0];
+}
+
+/** The place in the data. @param {Panel} panel @returns {Pair} */
+const place = ({ left, top, width, height }, u = 0, v = 0) =>
+  [view.x + (u - left - width / 2) / view.scale, view.y - (v - top - height / 2) / view.scale];
+const panelAt = (left = 0) => panels.find((panel) => left <= panel.left + panel.width + 10) ?? panels[0];
+/** @returns {Pair} */
+const middle = () => [panels[0].left + panels[0].width / 2, panels[0].top + panels[0].height / 2];
+
+/** The size of the canvases, where the panels are, and the view of all that is drawn. */
+function lay() {
+  layers.forEach((layer, k) => (layer.drawn = layer.axes.length > 0 && ticked(`layer-${k}`)));
+  for (const set of sets) set.pair = [set.axes[across], set.axes[up]];
+  const [[x, wide], [y, high]] = [0, 1].map((k) => {
+    const axes = sets.filter((set) => set.drawn).map((set) => set.pair[k]);
+    const low = Math.min(...axes.map((axis) => axis.low));
+    return [low, Math.max(...axes.map((axis) => number(axis, axis.top))) - low];
+  });
+  const two = ticked("beside") && without.length > Math.max(across, up);
+  const shape = high / wide / (two ? 2 : 1) || 0.5; // the style sheet makes the canvas as high
+  stage.style.setProperty("--shape", String(Math.min(0.85, Math.max(0.5, shape))));
+  const box = stage.getBoundingClientRect();
+  ratio = devicePixelRatio || 1;
+  for (const one of [below, over]) Object.assign(one, { width: box.width * ratio, height: box.height * ratio });
+  const [width, height] = [Math.max(40, two ? (box.width - 114) / 2 : box.width - 58), Math.max(40, box.height - 68)];
+  const pairs = two ? [points.pair, [without[across], without[up]]] : [points.pair];
+  panels = pairs.map((pair, k) => {
+    const title = two ? ["with the constant", "without the constant"][k] : "";
+    return { left: 50 + k * (width + 56), top: 26, width, height, title, pair };
+  });
+  const fits = 0.92 * Math.min(width / wide, height / high);
+  const scale = Number.isFinite(fits) ? fits : width / (Math.abs(x) * 1e-3 || 1); // else all points are equal
+  home = { x: x + wide / 2, y: y + high / 2, scale };
+}
+
+/** After a change of what is drawn or of the window: the same middle and as much of the map, or all of it as before. */
+function again() {
+  const before = home;
+  lay();
+  view = view === before ? home : { ...view, scale: (view.scale * home.scale) / before.scale };
+  draw(); // now, for a canvas of another size is empty
+}
+
+/** Zooms so that what is at a pixel stays there. @param {Pair} at */
+function zoom(factor = 1, at = middle()) {
+  const [x, y] = place(panelAt(at[0]), ...at);
+  const scale = Math.min(Math.max(view.scale * factor, home.scale * 0.4), home.scale * 20000);
+  const part = view.scale / scale;
+  ask({ scale, x: x + (view.x - x) * part, y: y + (view.y - y) * part });
+}
+
+/** Moves by pixels. */
+const pan = (left = 0, top = 0) => ask({ ...view, x: view.x - left / view.scale, y: view.y + top / view.scale });
+
+/** Draws at the next frame. @param {typeof view} [wanted] Another view. */
+function ask(wanted = view) {
+  view = wanted;
+  if (!asked) requestAnimationFrame(draw);
+  asked = true;
+}
+
+function draw() {
+  asked = false;
+  for (const panel of panels) splat(panel, palette());
+  overlay();
+  // For whoever drives the page by a script: the middle in pixels and in the data, and pixels to a unit.
+  over.dataset.view = JSON.stringify([...middle(), view.x, view.y, view.scale, view.scale]);
+}
+
+/** Colours as 0xBBGGRR by the numbers that `tint` gives; every second ring is paler. */
+function palette() {
+  const names = colour.texts ? facts.colours.categories : facts.colours.scale;
+  return Uint32Array.from({ length: 256 }, (_, k) => {
+    const pale = colour.group === "rings" && k < 255 && Math.floor(k / 17) % 2 ? 0.5 : 1;
+    const parts = [5, 3, 1].map((at) => parseInt((names[k] ?? facts.colours.none).slice(at, at + 2), 16));
+    return parts.reduce((sum, part) => sum * 256 + Math.round(255 - (255 - part) * pale), 0);
+  });
+}
+
+/**
+ * Draws a panel's points. A pixel has the colour of one of its points, the same one at every draw and no rather the
+ * last than the first, and is fainter where there are fewer. @param {Panel} panel @param {Uint32Array} colours
+ */
+function splat(panel, colours) {
+  const { left: l, top: t, width, height } = panel;
+  const [wide, high, left, top] = [width, height, l, t].map((side) => Math.round(side * ratio));
+  const image = paint.createImageData(wide, high);
+  const out = new Uint32Array(image.data.buffer);
+  // A dot is a disc of pixels, each by so many eighths: larger of few points, and where one zooms in.
+  const least = Math.min(5, Math.max(1, Math.sqrt(12000 / n)));
+  const radius = Math.min(5, least * (view.scale / home.scale) ** 0.3) * ratio * 0.9;
+  const side = Math.max(1, Math.round(2 * radius));
+  const [steps, parts] = [/** @type {number[]} */ ([]), /** @type {number[]} */ ([])];
+  for (let k = 0; k < side * side; k++) {
+    const [u, v] = [k % side, Math.floor(k / side)];
+    const part = side < 4 ? 8 : 8 * Math.min(1, radius + 0.5 - Math.hypot(u - (side - 1) / 2, v - (side - 1) / 2));
+    if (part >= 1) [steps[steps.length], parts[parts.length]] = [v * wide + u, Math.round(part)];
+  }
+  const [inked, ranks, last] = [new Uint32Array(out.length), new Uint16Array(out.length), new Uint8Array(out.length)];
+  const [selects, tint, column, half, dots] = [chosen, colour.tint, colour.codes, (side - 1) / 2, steps.length];
+  const [right, bottom] = [wide - side, high - side];
+  each(panel, points, (i, x, y) => {
+    const [u, v] = [Math.round(x * ratio - left - half), Math.round(y * ratio - top - half)];
+    if (!(u >= 0 && v >= 0 && u <= right && v <= bottom)) return;
+    const behind = selects !== null && selects[i] === 0; // those that are not selected, in grey
+    const [rank, shade] = behind ? [1, 255] : [(Math.imul(i + 1, 0x9e3779b1) >>> 16) | 2, tint[column[i]]];
+    for (let j = 0, q = v * wide + u; j < dots; j++) {
+      inked[q + steps[j]] += parts[j];
+      if (rank < ranks[q + steps[j]]) continue;
+      ranks[q + steps[j]] = rank;
+      last[q + steps[j]] = shade;
+    }
+  });
+  // A pixel with four times as much as the mean is as full as any.
+  let [sum, used] = [0, 1];
+  for (const some of inked) [sum, used] = [sum + some, used + Number(some > 0)];
+  const opacity = Uint8Array.from({ length: 2048 }, (_, some) => {
+    const depth = Math.min(1, Math.max(0, Math.log(some / 8) / Math.log(Math.max(2, sum / used / 2))));
+    return 255 * Math.min(1, some / 8) * (n > 20000 ? 0.5 + 0.5 * depth : 0.8 + 0.2 * depth);
+  });
+  inked.forEach((some, q) => some && (out[q] = (opacity[Math.min(some, 2047)] << 24) | colours[last[q]]));
+  paint.putImageData(image, left, top);
+}
+
+/** Strokes a shape on a rim of paper. @param {string | Path2D} shape */
+function trace(shape, stroke = ink, wide = 2) {
+  for (const [strokeStyle, lineWidth] of [[paper, wide + 2.5], [stroke, wide]]) {
+    Object.assign(pen, { strokeStyle, lineWidth });
+    pen.stroke(new Path2D(shape));
+  }
+}
+
+function write(text = "", x = 0, y = 0, textAlign = "right", fillStyle = ink, most = 400) {
+  Object.assign(pen, { fillStyle, strokeStyle: paper, lineWidth: 4, textAlign, textBaseline: "middle" });
+  pen.strokeText(text, x, y, most);
+  pen.fillText(text, x, y, most);
+}
+
+function overlay() {
+  const style = getComputedStyle(stage);
+  [ink, faint, paper] = ["--ink", "--faint", "--paper"].map((name) => style.getPropertyValue(name));
+  pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+  pen.clearRect(0, 0, over.width, over.height);
+  pen.font = "12px system-ui, sans-serif";
+  for (const panel of panels) {
+    const box = frame(panel);
+    pen.save();
+    pen.clip(new Path2D(box));
+    facts.edges.forEach(({ pairs }, k) => {
+      const ends = ticked(`edges-${k}`) ? pairs.map((pair) => pair.map((i) => spot(panel, { set: points, i }))) : [];
+      const lines = ends.filter(([from, to]) => from && to).map((line) => `M${line.join("L")}`);
+      trace(lines.join(""), k % 2 ? "#e08214" : "#d6304a", pairs.length > 500 ? 0.8 : 1.6);
+    });
+    layers.forEach((layer, k) => {
+      const r = Math.min(5, Math.max(2.5, 60 / Math.sqrt(layer.n)));
+      const [sign, signs] = [new Path2D(k % 2 ? "M-1-1 1 1M-1 1 1-1" : "M0-1 1 0 0 1-1 0Z"), new Path2D()];
+      each(panel, layer, (_, u, v) => signs.addPath(sign, { a: r, d: r, e: u, f: v }));
+      trace(signs, ink, 1.4);
+    });
+    if (ticked("arrows") && panel === panels[0]) drawArrows(panel);
+    for (const hit of [picked, hovered]) {
+      const at = hit && spot(panel, hit);
+      if (at) trace(`M${at[0] - 7} ${at[1]}a7 7 0 1 0 14 0a7 7 0 1 0-14 0`);
+    }
+    pen.restore();
+  }
+  if (mode !== "move" && path.length) trace(`M${path.join("L")}Z`, "#3b82f6", 1.5);
+}
+
+/** A panel's box, with round values and names. @param {Panel} panel */
+function frame(panel) {
+  const { left, top, width, height, pair, title } = panel;
+  const [low, high] = [place(panel, left, top + height), place(panel, left + width, top)];
+  const box = `M${left} ${top}h${width}v${height}h${-width}Z`;
+  let marks = "";
+  for (const k of pair[1].name ? [0, 1] : [0]) {
+    const wanted = (high[k] - low[k]) / Math.max(2, k ? height / 60 : width / 90);
+    const power = 10 ** Math.floor(Math.log10(wanted));
+    const step = ([1, 2, 5].find((factor) => factor * power >= wanted) ?? 10) * power;
+    for (let j = Math.ceil(low[k] / step), most = j + 40; j * step <= high[k] && j < most; j++) {
+      const part = (j * step - low[k]) / (high[k] - low[k]);
+      const [u, v] = k ? [left, top + height * (1 - part)] : [left + width * part, top + height];
+      marks += `M${u} ${v}${k ? "h-4" : "v4"}`;
+      const text = digits(j * step, power).replace("-", "−");
+      write(text, u - 7 * k, v + 13 * (1 - k), k ? "right" : "center", faint, 43);
+    }
+  }
+  trace(box + marks, faint, 0.6);
+  write(pair[0].name, left + width, top + height + 32, "right", ink, width);
+  write(pair[1].name && `↑ ${pair[1].name}`, left - 40, top - 13, "left", ink, width / 2);
+  write(title, left + width, top - 13, "right", ink, width / 2);
+  return box;
+}
+
+/** The features that go most with the two axes. @param {Panel} panel */
+function drawArrows({ left, top, width, height }) {
+  const { features, values } = facts.arrows;
+  const all = features.map((name, i) => ({ name, x: values[across][i], y: values[up][i] }));
+  const strongest = all.sort((a, b) => Math.hypot(b.x, b.y) - Math.hypot(a.x, a.y)).slice(0, 8);
+  const reach = (0.36 * Math.min(width, height)) / (Math.hypot(strongest[0].x, strongest[0].y) || 1);
+  for (const { name, x, y } of strongest) {
+    const [u, v, turn] = [left + width / 2 + x * reach, top + height / 2 - y * reach, Math.atan2(-y, x)];
+    const [one, other] = [-0.4, 0.4].map((side) => [u - 9 * Math.cos(turn + side), v - 9 * Math.sin(turn + side)]);
+    trace(`M${left + width / 2} ${top + height / 2}L${u} ${v}M${one}L${u} ${v} ${other}`, ink, 1.5);
+    const text = [x, y].map((part) => digits(part, 0.01).replace("-", "−")).join(", ");
+    write(`${name.slice(0, 24)} (${text})`, u + (x < 0 ? -6 : 6), v, x < 0 ? "right" : "left");
+  }
+}
+
+let selection = /** @type {number[]} */ ([]);
+const everyone = Uint32Array.from({ length: n }, (_, i) => i);
+
+/** An element. @param {string} tag @param {object} properties @param {(string | Node)[]} inside @returns {any} */
+function make(tag, properties, ...inside) {
+  const made = Object.assign(document.createElement(tag), properties);
+  made.append(...inside);
+  return made;
+}
+
+const say = (text = "") => ($("said").textContent = text);
+const count = (value = 0) => value.toLocaleString("en-GB");
+
+/** The shown point nearest to a pixel, of a layer or of the map. */
+function nearest([x, y] = middle(), within = Infinity) {
+  let [least, hit] = [within * within, /** @type {Hit | null} */ (null)];
+  for (const set of sets) {
+    each(panelAt(x), set, (i, u, v) => {
+      const far = (u - x) ** 2 + (v - y) ** 2;
+      if (far <= least) [least, hit] = [far, { set, i }];
+    });
+  }
+  return hit;
+}
+
+/** Shown points within a polygon of the screen, by even and odd crossings. @param {Pair[]} polygon */
+function within(polygon) {
+  /** @type {Pair[][][]} The sides that cross each row of pixels. */ const rows = [];
+  polygon.forEach(([u, v], k) => {
+    const [s, t] = polygon[(k || polygon.length) - 1];
+    for (let row = Math.floor(Math.min(v, t)); row <= Math.max(v, t); row++) (rows[row] ??= []).push([[u, v], [s, t]]);
+  });
+  /** @type {number[]} */ const found = [];
+  each(panelAt(polygon[0][0]), points, (i, x, y) => {
+    let inside = false;
+    for (const [[u, v], [s, t]] of rows[Math.floor(y)] ?? []) {
+      if (v > y !== t > y && x < ((s - u) * (y - v)) / (t - v) + u) inside = !inside;
+    }
+    if (inside) found.push(i);
+  });
+  return found;
+}
+
+/** Fills an element by a table. @param {string[]} headings @param {string[][]} rows */
+function table(id = "", headings, rows) {
+  const line = (tag = "", row = [""]) => make("tr", {}, ...row.map((text) => make(tag, {}, text)));
+  $(id).replaceChildren(make("thead", {}, line("th", headings)), ...rows.map((row) => line("td", row)));
+}
+
+/** Headings, then the axes and columns of points. @param {Iterable<number>} among @param {Points} set */
+function* fields(among, set = points) {
+  const axes = set.axes.filter(({ name }) => name);
+  yield [...(set.ids ? ["id"] : []), "row", ...axes.map(({ name }) => name), ...set.columns.map(({ name }) => name)];
+  for (const i of among) {
+    const numbers = axes.map((axis) => digits(number(axis, axis.codes[i]), axis.step));
+    const values = set.columns.map((column) => textAt(column, i));
+    yield [...(set.ids ? [set.id(i)] : []), String(set.row(i)), ...numbers, ...values];
+  }
+}
+
+/** A point's name and values. @param {Hit | null} hit */
+function card(id = "", hit, most = Infinity) {
+  $(id).hidden = !hit;
+  if (!hit) return;
+  const [names, values] = fields([hit.i], hit.set);
+  const rows = names.map((name, k) => [name, values[k] || "–"]).slice(hit.set.ids ? 1 : 0);
+  if (colour.group === "rings" && hit.set === points) rows.unshift([colour.name, textAt(colour, hit.i)]);
+  const more = rows.length > most ? [[`and ${rows.length - most} more`, "click"]] : [];
+  table(id, [], [...rows.slice(0, most), ...more]);
+  $(id).createCaption().textContent = hit.set.title(hit.i);
+}
+
+function hover(hit = hovered) {
+  if (hit?.i === hovered?.i && hit?.set === hovered?.set) return;
+  hovered = hit;
+  overlay();
+  card("tip", hit, 10);
+  const [u, v] = (hit && panels.map((panel) => spot(panel, hit)).find((at) => at)) ?? middle();
+  const [wide, high] = [stage.clientWidth, stage.clientHeight];
+  const beside = u > wide / 2 ? `right: ${wide - u + 12}px` : `left: ${u + 12}px`;
+  $("tip").style = `${beside}; ${v > high / 2 ? `bottom: ${high - v - 10}px` : `top: ${v - 10}px`}`;
+}
+
+function pick(hit = picked) {
+  picked = hit;
+  if (hit) say(`Picked ${hit.set.title(hit.i)}`);
+  recolour();
+}
+
+/** Mean, or the commonest text and its share. @param {Column} column @param {number[] | Uint32Array} among */
+function typical(column, among) {
+  const counts = new Uint32Array(column.top + 1);
+  for (const i of among) counts[column.codes[i]]++;
+  const known = among.length - counts[0];
+  const top = counts.reduce((most, some, code) => (code > 1 && some > counts[most] ? code : most), 1);
+  if (!known) return "–";
+  if (column.texts) return `${column.texts[top]} (${Math.round((100 * counts[top]) / known)} %)`;
+  let sum = 0;
+  for (const i of among) sum += numberAt(column, i) || 0;
+  return `mean ${digits(sum / known, column.step)}`;
+}
+
+function select(found = selection) {
+  selection = found;
+  chosen = found.length ? new Uint8Array(n) : null;
+  for (const i of found) if (chosen) chosen[i] = 1;
+  say(chosen ? `${count(found.length)} of ${count(n)} points selected` : "No point is selected");
+  $("selection").hidden = !chosen;
+  ask();
+  if (!chosen) return;
+  const [headings, ...rows] = fields(found.slice(0, 200));
+  table("rows", headings, rows);
+  const typicals = points.columns.map((column) => [column.name, typical(column, found), typical(column, everyone)]);
+  table("summary", ["column", "selected", "all"], [["points", count(found.length), count(n)], ...typicals]);
+}
+
+function save() {
+  const quoted = (text = "") => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+  const rows = Array.from(fields(selection), (row) => `${row.map(quoted).join(",")}\r\n`);
+  const href = URL.createObjectURL(new Blob(rows, { type: "text/csv" }));
+  make("a", { href, download: "selection.csv" }).click();
+  setTimeout(() => URL.revokeObjectURL(href), 10000);
+}
+
+/** Distances from the point that has them and is nearest along the data to the one picked. */
+function nearestRing() {
+  const i = picked?.set === points ? picked.i : -1;
+  const far = rings.map((ring) => (i < 0 ? NaN : numberAt(ring, i)));
+  const k = Math.max(0, far.indexOf(Math.min(...far.filter((one) => one >= 0))));
+  const at = rings[k].at ?? 0;
+  const nearer = `, the nearest to ${points.id(i)} of the ${rings.length} points that have them`;
+  const near = i < 0 ? ". Click a point for others" : nearer;
+  return { ...rings[k], about: `Distances along the data from ${points.id(at)}${i === at ? "" : near}.` };
+}
+
+/** Colours the map as the menu says, and fills the legend. */
+function recolour() {
+  const wanted = $("colour").value;
+  colour = wanted === "rings" ? nearestRing() : (points.columns[wanted] ?? plain);
+  card("picked", picked);
+  $("about").textContent = colour.about;
+  for (const one of $("legend").children) one.hidden = one.id !== (colour.texts ? `map-kinds-${wanted}` : "map-scale");
+  legend();
+}
+
+/** Says in the legend what it shows, and leaves out the points that it doesn't. */
+function legend() {
+  const { name, on, top, step } = colour;
+  for (const one of $("legend").querySelectorAll("button")) one.ariaPressed = String(on[one.value] === 1);
+  [on.indexOf(1, 1), on.lastIndexOf(1)].forEach((value, k) => {
+    Object.assign($(["from", "to"][k]), { max: top, value, ariaLabel: `${name}: ${["from", "to"][k]}` });
+    $(["least", "most"][k]).textContent = digits(number(colour, value), Math.max(step, ((top - 1) * step) / 1000));
+  });
+  const active = [...points.columns, ...rings].filter((column) => column.on.includes(0));
+  const mask = (shown = active.length ? new Uint8Array(n).fill(1) : null);
+  for (const column of active) for (let i = 0; mask && i < n; i++) mask[i] &= column.on[column.codes[i]];
+  $("shown").hidden = !mask;
+  const left = mask?.reduce((sum, one) => sum + one, 0) ?? n;
+  $("left").textContent = `${count(left)} of ${count(n)} shown, by ${active.map((column) => column.name).join(", ")}`;
+  hover(null);
+  ask();
+}
+
+/** Shows some codes of the colour's column. @param {(code: number) => boolean} passes */
+function show(passes) {
+  colour.on.set(colour.on.map((_, code) => Number(passes(code))));
+  legend();
+}
+
+/** Lists points whose id or row has what is sought: first those that are it. */
+function find() {
+  const wanted = $("find").value.trim().toLowerCase();
+  const id = (i = 0) => String(points.ids ? points.ids[i] : points.row(i)).toLowerCase();
+  const hits = wanted ? [...everyone.filter((i) => id(i).includes(wanted))] : [];
+  hits.sort((i, j) => Number(id(j) === wanted) - Number(id(i) === wanted));
+  const listed = hits.slice(0, 12).map((i) => make("button", { type: "button", onclick: () => goTo(i) }, points.id(i)));
+  $("hits").replaceChildren(...listed);
+  say(wanted && `${count(hits.length)} found${hits.length > 12 ? ", 12 listed" : ""}`);
+}
+
+/** Picks a point, and moves to it if it is out of view. */
+function goTo(i = 0) {
+  pick({ set: points, i });
+  const { left, top, width, height, pair: [x, y] } = panels[0];
+  const [u, v] = spot(panels[0], { set: points, i }) ?? middle();
+  if (u < left || u > left + width || v < top || v > top + height) ask({ ...view, x: number(x, x.codes[i]), y: number(y, y.codes[i]) });
+}
+
+/** What each control does. @type {[string, string, (event: any) => void][]} */
+const controls = [
+  ["in", "onclick", () => zoom(1.5)],
+  ["out", "onclick", () => zoom(1 / 1.5)],
+  ["home", "onclick", () => ask(home)],
+  ["csv", "onclick", save],
+  ["clear", "onclick", () => select([])],
+  ["view", "onclick", () => {
+    const [{ left, top, width, height }] = panels;
+    select(within([[left, top], [left + width, top], [left + width, top + height], [left, top + height]]));
+  }],
+  ["all", "onclick", () => {
+    for (const { on } of [...points.columns, ...rings]) on.fill(1);
+    legend();
+  }],
+  ["colour", "onchange", recolour],
+  ["extras", "onchange", again],
+  ["axes", "onchange", () => {
+    const wanted = [Number($("x").value), Number($("y").value)];
+    [across, up] = wanted[0] === wanted[1] ? [up, across] : wanted; // they change places
+    [$("x").value, $("y").value] = [across, up];
+    lay();
+    ask(home);
+  }],
+  ["legend", "onclick", ({ target, shiftKey, detail }) => {
+    const { value, dataset: { to } } = target.closest("button") ?? target;
+    const [from, alone, was] = [Number(value), shiftKey || detail > 1, colour.on[value]];
+    if (to) show((code) => (code >= from && code < to ? alone || !was : !alone && colour.on[code] === 1));
+  }],
+  ["scale", "oninput", () => {
+    const [from, to] = [Number($("from").value), Number($("to").value)];
+    show((code) => (from === 1 && to === colour.top) || (code >= from && code <= to));
+  }],
+  ["find", "oninput", find],
+  ["search", "onsubmit", (event) => {
+    event.preventDefault();
+    $("hits").firstChild?.click();
+  }],
+  ["over", "onkeydown", (event) => {
+    /** @type {Record<string, () => void>} */
+    const keys = {
+      ArrowLeft: () => pan(60), ArrowRight: () => pan(-60), ArrowUp: () => pan(0, 60), ArrowDown: () => pan(0, -60),
+      "+": () => zoom(1.5), "=": () => zoom(1.5), "-": () => zoom(1 / 1.5), 0: () => ask(home),
+      Enter: () => pick(nearest()),
+    };
+    if (event.ctrlKey || event.metaKey || event.altKey || !keys[event.key]) return;
+    event.preventDefault();
+    keys[event.key]();
+  }],
+  ["", "onkeydown", (event) => { if (event.key === "Escape") select([]); }],
+  ["over", "onpointerdown", (event) => {
+    if (event.button !== 0 || !event.isPrimary) return;
+    over.setPointerCapture(event.pointerId);
+    [path, mode] = [[[event.offsetX, event.offsetY]], event.shiftKey ? "lasso" : $("modes").mode.value];
+    hover(null);
+  }],
+  ["over", "onpointermove", (event) => {
+    const [start, last] = [path[0], path[path.length - 1]];
+    /** @type {Pair} */ const at = [event.offsetX, event.offsetY];
+    if (!start) return hover(nearest(at, event.pointerType === "touch" ? 20 : 10));
+    if (mode === "move") pan(at[0] - last[0], at[1] - last[1]);
+    path = mode === "box" ? [start, [at[0], start[1]], at, [start[0], at[1]]] : [...path, at];
+    overlay();
+  }],
+  ["over", "onpointerup", () => {
+    const [drawn, [start]] = [path, path];
+    path = [];
+    ask();
+    if (drawn.every(([u, v]) => Math.hypot(u - start[0], v - start[1]) <= 4)) pick(nearest(start, 14));
+    else if (mode !== "move") select(within(drawn));
+  }],
+  ["over", "onpointercancel", () => (path = [])],
+  ["over", "onpointerleave", () => hover(null)],
+  ["over", "onwheel", (event) => {
+    event.preventDefault();
+    const power = (-event.deltaY * (event.deltaMode ? 20 : 1)) / 500;
+    zoom(Math.exp(Math.max(-1, Math.min(1, power))), [event.offsetX, event.offsetY]);
+  }],
+];
+
+void (async () => {
+  if (!("DecompressionStream" in window)) return; // of 2023; the pictures stay
+  $("").hidden = false;
+  for (const axis of facts.points.axes.slice(0, 2)) points.axes.push(await axisOf(axis, n));
+  for (const column of facts.points.columns.slice(0, 1)) points.columns.push(await columnOf(column, n));
+  plain = await columnOf(facts.plain, n);
+  colour = points.columns[0] ?? plain;
+  lay();
+  view = home;
+  draw();
+  performance.mark("map drawn");
+  if ($("pictures")) $("pictures").open = false;
+  new ResizeObserver(again).observe(stage);
+  for (const set of [points, ...layers]) await set.load();
+  for (const axis of facts.other) without.push(await axisOf(axis, n));
+  for (const ring of facts.rings) rings.push(await columnOf(ring, n));
+  for (const [id, event, handler] of controls) $(id)[event] = handler;
+  again();
+  recolour();
+  matchMedia("(prefers-color-scheme: dark)").onchange = overlay;
+  say(`${count(n)} points`);
+  $("").dataset.ready = "yes";
+})();
