@@ -15,6 +15,7 @@
  *   colours: {scale: string[], categories: string[], none: string}}} Facts
  * @typedef {Awaited<ReturnType<typeof axisOf>>} Axis
  * @typedef {Awaited<ReturnType<typeof columnOf>>} Column
+ * @typedef {ReturnType<typeof pointsOf>} Points
  * @typedef {{set: Points, i: number}} Hit
  * @typedef {{left: number, top: number, width: number, height: number, title: string, pair: Axis[]}} Panel
  * @typedef {(i: number, u: number, v: number) => void} Call
@@ -59,8 +60,7 @@ function digits(value = 0, step = 0) {
   if (Number.isNaN(value)) return "";
   const unit = 10 ** Math.ceil(Math.log10(step) - 1e-9);
   const kept = Math.abs(value) < 1e15 * unit ? Math.round(value / unit) * unit : value;
-  const short = Number(kept.toPrecision(step ? 15 : 6));
-  return String(short).replace("e+", "e");
+  return String(Number(kept.toPrecision(step ? 15 : 6))).replace("e+", "e");
 }
 
 /** Numbers or texts, with what is known of each code. @param {ColumnFacts} said */
@@ -82,39 +82,29 @@ function numberAt(column = colour, i = 0) {
 
 const textAt = (column = colour, i = 0) => column.texts?.[column.codes[i]] ?? digits(numberAt(column, i), column.step);
 
-/** Points with their axes, names and columns: the map's own, or a layer's. */
-class Points {
-  /** @type {Axis[]} */ axes = [];
-  /** @type {Axis[]} Those two that are shown. */ pair = [];
-  /** @type {Column[]} */ columns = [];
-  /** @type {Float64Array | null} */ rows = null;
-  /** @type {string[] | Float64Array | null} */ ids = null;
-  drawn = true;
+/** Points with their axes, names and columns, before these are loaded. @param {PointsFacts} said */
+const pointsOf = (said) => ({
+  said, n: said.n, drawn: true, columns: /** @type {Column[]} */ ([]),
+  axes: /** @type {Axis[]} */ ([]), pair: /** @type {Axis[]} those two that are shown */ ([]),
+  rows: /** @type {Float64Array | null} */ (null), ids: /** @type {string[] | Float64Array | null} */ (null),
+});
 
-  /** @param {PointsFacts} said */
-  constructor(said) {
-    this.said = said;
-    this.n = said.n;
-  }
-
-  /** What isn't loaded yet. */
-  async load() {
-    const { said, n } = this;
-    for (const axis of said.axes.slice(this.axes.length)) this.axes.push(await axisOf(axis, n));
-    for (const column of said.columns.slice(this.columns.length)) this.columns.push(await columnOf(column, n));
-    if (said.rows !== undefined) this.rows = await summed(said.rows, n);
-    if (said.ids !== undefined) this.ids = await texts(said.ids);
-    if (said.whole !== undefined) this.ids = await summed(said.whole, n);
-  }
-
-  row = (i = 0) => (this.rows ? this.rows[i] : i);
-  id = (i = 0) => (this.ids ? String(this.ids[i]) : `row ${this.row(i)}`);
-  title = (i = 0) => (this.said.name ? `${this.said.name}: ${this.id(i)}` : this.id(i));
+/** Loads what isn't yet. */
+async function load(set = points) {
+  const { said, n } = set;
+  for (const axis of said.axes.slice(set.axes.length)) set.axes.push(await axisOf(axis, n));
+  for (const column of said.columns.slice(set.columns.length)) set.columns.push(await columnOf(column, n));
+  if (said.rows !== undefined) set.rows = await summed(said.rows, n);
+  if (said.ids !== undefined) set.ids = await texts(said.ids);
+  if (said.whole !== undefined) set.ids = await summed(said.whole, n);
 }
 
-const points = new Points(facts.points);
+const points = pointsOf(facts.points);
 const { n } = points;
-const layers = facts.layers.map((layer) => new Points(layer));
+const rowOf = (i = 0, set = points) => String(set.rows ? set.rows[i] : i);
+const idOf = (i = 0, set = points) => (set.ids ? String(set.ids[i]) : `row ${rowOf(i, set)}`);
+const titleOf = (i = 0, set = points) => `${set.said.name && `${set.said.name}: `}${idOf(i, set)}`;
+const layers = facts.layers.map(pointsOf);
 const sets = [...layers, points]; // in the order in which the pointer finds them
 /** @type {Axis[]} */ const without = [];
 /** @type {Column[]} */ const rings = [];
@@ -123,7 +113,7 @@ let [plain, colour] = /** @type {Column[]} */ ([]);
 let [shown, chosen] = /** @type {(Uint8Array | null)[]} */ ([null, null]);
 let [hovered, picked] = /** @type {(Hit | null)[]} */ ([null, null]);
 let [path, panels] = [/** @type {Pair[]} */ ([]), /** @type {Panel[]} */ ([])];
-let [across, up, mode, asked, ratio] = [0, 1, "move", false, 1];
+let [across, up, mode, ratio] = [0, 1, "move", 1];
 let view = { x: 0, y: 0, scale: 1 }; // the middle in the data's unit, and pixels to a unit
 let home = view;
 const [stage, below, over] = [$("stage"), $("points"), $("over")];
@@ -135,8 +125,7 @@ const ticked = (id = "") => $(id)?.checked;
 
 /** Calls with each shown point, or some, and its pixels. @param {Panel} panel @param {Points} set @param {Call} call */
 function each({ left, top, width, height, pair: own }, set, call, from = 0, to = set.n) {
-  const main = own === points.pair;
-  if (!set.drawn || (set !== points && !main)) return; // the second panel has no layers
+  if (!set.drawn || (set !== points && own !== points.pair)) return; // the second panel has no layers
   const [[x, y], shows] = set === points ? [own, shown] : [set.pair, null];
   const [ax, bx] = [x.step * view.scale, left + width / 2 + (x.low - x.step - view.x) * view.scale];
   const [ay, by] = [-y.step * view.scale, top + height / 2 - (y.low - y.step - view.y) * view.scale];
@@ -160,6 +149,7 @@ const middle = () => [panels[0].left + panels[0].width / 2, panels[0].top + pane
 
 /** The size of the canvases, where the panels are, and the view of all that is drawn. */
 function lay() {
+  [across, up] = [Number($("x").value), Number($("y").value)];
   layers.forEach((layer, k) => (layer.drawn = layer.axes.length > 0 && ticked(`layer-${k}`)));
   for (const set of sets) set.pair = [set.axes[across], set.axes[up]];
   const [[x, wide], [y, high]] = [0, 1].map((k) => {
@@ -175,10 +165,8 @@ function lay() {
   for (const one of [below, over]) Object.assign(one, { width: box.width * ratio, height: box.height * ratio });
   const [width, height] = [Math.max(40, two ? (box.width - 114) / 2 : box.width - 58), Math.max(40, box.height - 68)];
   const pairs = two ? [points.pair, [without[across], without[up]]] : [points.pair];
-  panels = pairs.map((pair, k) => {
-    const title = two ? ["with the constant", "without the constant"][k] : "";
-    return { left: 50 + k * (width + 56), top: 26, width, height, title, pair };
-  });
+  const titles = two ? [", with the constant", ", without the constant"] : [""];
+  panels = pairs.map((pair, k) => ({ left: 50 + k * (width + 56), top: 26, width, height, title: titles[k], pair }));
   const fits = 0.92 * Math.min(width / wide, height / high);
   const scale = Number.isFinite(fits) ? fits : width / (Math.abs(x) * 1e-3 || 1); // else all points are equal
   home = { x: x + wide / 2, y: y + high / 2, scale };
@@ -188,30 +176,22 @@ function lay() {
 function again() {
   const before = home;
   lay();
-  view = view === before ? home : { ...view, scale: (view.scale * home.scale) / before.scale };
-  draw(); // now, for a canvas of another size is empty
+  draw(view === before ? home : { ...view, scale: (view.scale * home.scale) / before.scale });
 }
 
 /** Zooms so that what is at a pixel stays there. @param {Pair} at */
 function zoom(factor = 1, at = middle()) {
   const [x, y] = place(panelAt(at[0]), ...at);
   const scale = Math.min(Math.max(view.scale * factor, home.scale * 0.4), home.scale * 20000);
-  const part = view.scale / scale;
-  ask({ scale, x: x + (view.x - x) * part, y: y + (view.y - y) * part });
+  draw({ scale, x: x + ((view.x - x) * view.scale) / scale, y: y + ((view.y - y) * view.scale) / scale });
 }
 
 /** Moves by pixels. */
-const pan = (left = 0, top = 0) => ask({ ...view, x: view.x - left / view.scale, y: view.y + top / view.scale });
+const pan = (left = 0, top = 0) => draw({ ...view, x: view.x - left / view.scale, y: view.y + top / view.scale });
 
-/** Draws at the next frame. @param {typeof view} [wanted] Another view. */
-function ask(wanted = view) {
+/** Draws the map. @param {typeof view} [wanted] Another view. */
+function draw(wanted = view) {
   view = wanted;
-  if (!asked) requestAnimationFrame(draw);
-  asked = true;
-}
-
-function draw() {
-  asked = false;
   for (const panel of panels) splat(panel, palette());
   overlay();
   // For whoever drives the page by a script: the middle in pixels and in the data, and pixels to a unit.
@@ -337,9 +317,8 @@ function frame(panel) {
     }
   }
   trace(box + marks, faint, 0.6);
-  write(pair[0].name, left + width, top + height + 32, "right", ink, width);
+  write(pair[0].name + title, left + width, top + height + 32, "right", ink, width);
   write(pair[1].name && `↑ ${pair[1].name}`, left - 40, top - 13, "left", ink, width / 2);
-  write(title, left + width, top - 13, "right", ink, width / 2);
   return box;
 }
 
@@ -414,7 +393,7 @@ function* fields(among, set = points) {
   for (const i of among) {
     const numbers = axes.map((axis) => digits(number(axis, axis.codes[i]), axis.step));
     const values = set.columns.map((column) => textAt(column, i));
-    yield [...(set.ids ? [set.id(i)] : []), String(set.row(i)), ...numbers, ...values];
+    yield [...(set.ids ? [idOf(i, set)] : []), rowOf(i, set), ...numbers, ...values];
   }
 }
 
@@ -427,7 +406,7 @@ function card(id = "", hit, most = Infinity) {
   if (colour.group === "rings" && hit.set === points) rows.unshift([colour.name, textAt(colour, hit.i)]);
   const more = rows.length > most ? [[`and ${rows.length - most} more`, "click"]] : [];
   table(id, [], [...rows.slice(0, most), ...more]);
-  $(id).createCaption().textContent = hit.set.title(hit.i);
+  $(id).createCaption().textContent = titleOf(hit.i, hit.set);
 }
 
 function hover(hit = hovered) {
@@ -436,28 +415,29 @@ function hover(hit = hovered) {
   overlay();
   card("tip", hit, 10);
   const [u, v] = (hit && panels.map((panel) => spot(panel, hit)).find((at) => at)) ?? middle();
-  const [wide, high] = [stage.clientWidth, stage.clientHeight];
+  const { clientWidth: wide, clientHeight: high } = stage;
   const beside = u > wide / 2 ? `right: ${wide - u + 12}px` : `left: ${u + 12}px`;
   $("tip").style = `${beside}; ${v > high / 2 ? `bottom: ${high - v - 10}px` : `top: ${v - 10}px`}`;
 }
 
 function pick(hit = picked) {
   picked = hit;
-  if (hit) say(`Picked ${hit.set.title(hit.i)}`);
+  if (hit) say(`Picked ${titleOf(hit.i, hit.set)}`);
   recolour();
 }
 
 /** Mean, or the commonest text and its share. @param {Column} column @param {number[] | Uint32Array} among */
 function typical(column, among) {
   const counts = new Uint32Array(column.top + 1);
-  for (const i of among) counts[column.codes[i]]++;
-  const known = among.length - counts[0];
-  const top = counts.reduce((most, some, code) => (code > 1 && some > counts[most] ? code : most), 1);
-  if (!known) return "–";
-  if (column.texts) return `${column.texts[top]} (${Math.round((100 * counts[top]) / known)} %)`;
   let sum = 0;
-  for (const i of among) sum += numberAt(column, i) || 0;
-  return `mean ${digits(sum / known, column.step)}`;
+  for (const i of among) {
+    counts[column.codes[i]]++;
+    if (!column.texts) sum += numberAt(column, i) || 0;
+  }
+  const known = among.length - counts[0];
+  const most = counts.reduce((best, some, code) => (code && some > best[0] ? [some, code] : best), [0, 0]);
+  if (column.texts && known) return `${column.texts[most[1]]} (${Math.round((100 * most[0]) / known)} %)`;
+  return known ? `mean ${digits(sum / known, column.step)}` : "–";
 }
 
 function select(found = selection) {
@@ -466,7 +446,7 @@ function select(found = selection) {
   for (const i of found) if (chosen) chosen[i] = 1;
   say(chosen ? `${count(found.length)} of ${count(n)} points selected` : "No point is selected");
   $("selection").hidden = !chosen;
-  ask();
+  draw();
   if (!chosen) return;
   const [headings, ...rows] = fields(found.slice(0, 200));
   table("rows", headings, rows);
@@ -487,10 +467,9 @@ function nearestRing() {
   const i = picked?.set === points ? picked.i : -1;
   const far = rings.map((ring) => (i < 0 ? NaN : numberAt(ring, i)));
   const k = Math.max(0, far.indexOf(Math.min(...far.filter((one) => one >= 0))));
-  const at = rings[k].at ?? 0;
-  const nearer = `, the nearest to ${points.id(i)} of the ${rings.length} points that have them`;
-  const near = i < 0 ? ". Click a point for others" : nearer;
-  return { ...rings[k], about: `Distances along the data from ${points.id(at)}${i === at ? "" : near}.` };
+  let about = `Distances along the data from ${idOf(rings[k].at)}`;
+  if (i !== rings[k].at) about += `, the nearest to ${idOf(i)} of the ${rings.length} points that have them`;
+  return { ...rings[k], about: i < 0 ? "Click a point." : `${about}.` };
 }
 
 /** Colours the map as the menu says, and fills the legend. */
@@ -515,10 +494,10 @@ function legend() {
   const mask = (shown = active.length ? new Uint8Array(n).fill(1) : null);
   for (const column of active) for (let i = 0; mask && i < n; i++) mask[i] &= column.on[column.codes[i]];
   $("shown").hidden = !mask;
-  const left = mask?.reduce((sum, one) => sum + one, 0) ?? n;
-  $("left").textContent = `${count(left)} of ${count(n)} shown, by ${active.map((column) => column.name).join(", ")}`;
+  const left = count(mask?.reduce((sum, one) => sum + one, 0));
+  $("left").textContent = `${left} of ${count(n)} shown, by ${active.map((column) => column.name).join(", ")}`;
   hover(null);
-  ask();
+  draw();
 }
 
 /** Shows some codes of the colour's column. @param {(code: number) => boolean} passes */
@@ -530,10 +509,10 @@ function show(passes) {
 /** Lists points whose id or row has what is sought: first those that are it. */
 function find() {
   const wanted = $("find").value.trim().toLowerCase();
-  const id = (i = 0) => String(points.ids ? points.ids[i] : points.row(i)).toLowerCase();
+  const id = (i = 0) => String(points.ids ? points.ids[i] : rowOf(i)).toLowerCase();
   const hits = wanted ? [...everyone.filter((i) => id(i).includes(wanted))] : [];
   hits.sort((i, j) => Number(id(j) === wanted) - Number(id(i) === wanted));
-  const listed = hits.slice(0, 12).map((i) => make("button", { type: "button", onclick: () => goTo(i) }, points.id(i)));
+  const listed = hits.slice(0, 12).map((i) => make("button", { type: "button", onclick: () => goTo(i) }, idOf(i)));
   $("hits").replaceChildren(...listed);
   say(wanted && `${count(hits.length)} found${hits.length > 12 ? ", 12 listed" : ""}`);
 }
@@ -543,16 +522,15 @@ function goTo(i = 0) {
   pick({ set: points, i });
   const { left, top, width, height, pair: [x, y] } = panels[0];
   const [u, v] = spot(panels[0], { set: points, i }) ?? middle();
-  if (u < left || u > left + width || v < top || v > top + height) ask({ ...view, x: number(x, x.codes[i]), y: number(y, y.codes[i]) });
+  if (u > left && u < left + width && v > top && v < top + height) return;
+  draw({ ...view, x: number(x, x.codes[i]), y: number(y, y.codes[i]) });
 }
 
 /** What each control does. @type {[string, string, (event: any) => void][]} */
 const controls = [
-  ["in", "onclick", () => zoom(1.5)],
-  ["out", "onclick", () => zoom(1 / 1.5)],
-  ["home", "onclick", () => ask(home)],
-  ["csv", "onclick", save],
-  ["clear", "onclick", () => select([])],
+  ["in", "onclick", () => zoom(1.5)], ["out", "onclick", () => zoom(1 / 1.5)], ["home", "onclick", () => draw(home)],
+  ["csv", "onclick", save], ["clear", "onclick", () => select([])], ["find", "oninput", find],
+  ["colour", "onchange", recolour], ["extras", "onchange", again],
   ["view", "onclick", () => {
     const [{ left, top, width, height }] = panels;
     select(within([[left, top], [left + width, top], [left + width, top + height], [left, top + height]]));
@@ -561,15 +539,7 @@ const controls = [
     for (const { on } of [...points.columns, ...rings]) on.fill(1);
     legend();
   }],
-  ["colour", "onchange", recolour],
-  ["extras", "onchange", again],
-  ["axes", "onchange", () => {
-    const wanted = [Number($("x").value), Number($("y").value)];
-    [across, up] = wanted[0] === wanted[1] ? [up, across] : wanted; // they change places
-    [$("x").value, $("y").value] = [across, up];
-    lay();
-    ask(home);
-  }],
+  ["axes", "onchange", () => { lay(); draw(home); }],
   ["legend", "onclick", ({ target, shiftKey, detail }) => {
     const { value, dataset: { to } } = target.closest("button") ?? target;
     const [from, alone, was] = [Number(value), shiftKey || detail > 1, colour.on[value]];
@@ -579,16 +549,12 @@ const controls = [
     const [from, to] = [Number($("from").value), Number($("to").value)];
     show((code) => (from === 1 && to === colour.top) || (code >= from && code <= to));
   }],
-  ["find", "oninput", find],
-  ["search", "onsubmit", (event) => {
-    event.preventDefault();
-    $("hits").firstChild?.click();
-  }],
+  ["search", "onsubmit", (event) => { event.preventDefault(); $("hits").firstChild?.click(); }],
   ["over", "onkeydown", (event) => {
     /** @type {Record<string, () => void>} */
     const keys = {
       ArrowLeft: () => pan(60), ArrowRight: () => pan(-60), ArrowUp: () => pan(0, 60), ArrowDown: () => pan(0, -60),
-      "+": () => zoom(1.5), "=": () => zoom(1.5), "-": () => zoom(1 / 1.5), 0: () => ask(home),
+      "+": () => zoom(1.5), "=": () => zoom(1.5), "-": () => zoom(1 / 1.5), 0: () => draw(home),
       Enter: () => pick(nearest()),
     };
     if (event.ctrlKey || event.metaKey || event.altKey || !keys[event.key]) return;
@@ -613,12 +579,12 @@ const controls = [
   ["over", "onpointerup", () => {
     const [drawn, [start]] = [path, path];
     path = [];
-    ask();
+    overlay();
+    if (!start) return;
     if (drawn.every(([u, v]) => Math.hypot(u - start[0], v - start[1]) <= 4)) pick(nearest(start, 14));
     else if (mode !== "move") select(within(drawn));
   }],
-  ["over", "onpointercancel", () => (path = [])],
-  ["over", "onpointerleave", () => hover(null)],
+  ["over", "onpointercancel", () => (path = [])], ["over", "onpointerleave", () => hover(null)],
   ["over", "onwheel", (event) => {
     event.preventDefault();
     const power = (-event.deltaY * (event.deltaMode ? 20 : 1)) / 500;
@@ -633,13 +599,11 @@ void (async () => {
   for (const column of facts.points.columns.slice(0, 1)) points.columns.push(await columnOf(column, n));
   plain = await columnOf(facts.plain, n);
   colour = points.columns[0] ?? plain;
-  lay();
-  view = home;
-  draw();
+  again();
   performance.mark("map drawn");
   if ($("pictures")) $("pictures").open = false;
   new ResizeObserver(again).observe(stage);
-  for (const set of [points, ...layers]) await set.load();
+  for (const set of [points, ...layers]) await load(set);
   for (const axis of facts.other) without.push(await axisOf(axis, n));
   for (const ring of facts.rings) rings.push(await columnOf(ring, n));
   for (const [id, event, handler] of controls) $(id)[event] = handler;
