@@ -1,6 +1,5 @@
 "use strict";
-// The explorable map of a report: what the page holds, as `live.py` packed it; points into pixels on a canvas; what is
-// drawn over them; the controls. Nothing is fetched, and no text is ever taken for HTML.
+// The explorable map of a report, from what `live.py` packed. Nothing is fetched, and no text is ever taken for HTML.
 
 /**
  * @typedef {[number, number]} Pair
@@ -21,8 +20,7 @@
  * @typedef {(i: number, u: number, v: number) => void} Call
  */
 
-/** @param {string} id @returns {any} */
-const $ = (id) => document.getElementById(id ? `map-${id}` : "map");
+const $ = (id = "") => /** @type {any} */ (document.getElementById(id ? `map-${id}` : "map"));
 /** @type {Facts} */ const facts = JSON.parse($("facts").textContent);
 
 /** The bytes of a stored array. */
@@ -72,14 +70,11 @@ async function columnOf(said, n = 0) {
   // A code's number in the palette; 255 is none.
   const tint = on.map((_, code) => (code && !names ? Math.round((254 * (code - 1)) / (said.top - 1 || 1)) : 255));
   for (const { from, to, colour } of said.kinds) tint.fill(colour, from, to);
-  return { ...said, codes: await codes(said.blob, n), texts: names, far, on, tint };
+  return { ...said, codes: await codes(said.blob, n), texts: names, far, on, tint, whole: "" };
 }
 
-function numberAt(column = colour, i = 0) {
-  const code = column.codes[i];
-  return code ? ((code === 1 || code === column.top ? column.far[i] : undefined) ?? number(column, code)) : NaN;
-}
-
+const numberAt = (column = colour, i = 0) =>
+  column.codes[i] ? (column.far[i] ?? number(column, column.codes[i])) : NaN;
 const textAt = (column = colour, i = 0) => column.texts?.[column.codes[i]] ?? digits(numberAt(column, i), column.step);
 
 /** Points with their axes, names and columns, before these are loaded. @param {PointsFacts} said */
@@ -106,22 +101,19 @@ const idOf = (i = 0, set = points) => (set.ids ? String(set.ids[i]) : `row ${row
 const titleOf = (i = 0, set = points) => `${set.said.name && `${set.said.name}: `}${idOf(i, set)}`;
 const layers = facts.layers.map(pointsOf);
 const sets = [...layers, points]; // in the order in which the pointer finds them
-/** @type {Axis[]} */ const without = [];
-/** @type {Column[]} */ const rings = [];
+const [without, rings] = [/** @type {Axis[]} */ ([]), /** @type {Column[]} */ ([])];
 let [plain, colour] = /** @type {Column[]} */ ([]);
 // Which points pass the filters, and which are selected.
 let [shown, chosen] = /** @type {(Uint8Array | null)[]} */ ([null, null]);
 let [hovered, picked] = /** @type {(Hit | null)[]} */ ([null, null]);
 let [path, panels] = [/** @type {Pair[]} */ ([]), /** @type {Panel[]} */ ([])];
 let [across, up, mode, ratio] = [0, 1, "move", 1];
-let view = { x: 0, y: 0, scale: 1 }; // the middle in the data's unit, and pixels to a unit
-let home = view;
+let home = { x: 0, y: 0, scale: 1 }, view = home; // the middle in the data's unit, and pixels to a unit
 const [stage, below, over] = [$("stage"), $("points"), $("over")];
 /** @type {CanvasRenderingContext2D[]} */ const [paint, pen] = [below.getContext("2d"), over.getContext("2d")];
 let [ink, faint, paper] = ["", "", ""];
 
-/** Whether a box is ticked. @returns {boolean} */
-const ticked = (id = "") => $(id)?.checked;
+const ticked = (id = "") => /** @type {boolean} */ ($(id)?.checked);
 
 /** Calls with each shown point, or some, and its pixels. @param {Panel} panel @param {Points} set @param {Call} call */
 function each({ left, top, width, height, pair: own }, set, call, from = 0, to = set.n) {
@@ -144,8 +136,7 @@ function spot(panel, { set, i }) {
 const place = ({ left, top, width, height }, u = 0, v = 0) =>
   [view.x + (u - left - width / 2) / view.scale, view.y - (v - top - height / 2) / view.scale];
 const panelAt = (left = 0) => panels.find((panel) => left <= panel.left + panel.width + 10) ?? panels[0];
-/** @returns {Pair} */
-const middle = () => [panels[0].left + panels[0].width / 2, panels[0].top + panels[0].height / 2];
+const middle = ({ left, top, width, height } = panels[0]) => /** @type {Pair} */ ([left + width / 2, top + height / 2]);
 
 /** The size of the canvases, where the panels are, and the view of all that is drawn. */
 function lay() {
@@ -208,10 +199,7 @@ function palette() {
   });
 }
 
-/**
- * Draws a panel's points. A pixel has the colour of one of its points, the same one at every draw and no rather the
- * last than the first, and is fainter where there are fewer. @param {Panel} panel @param {Uint32Array} colours
- */
+/** Draws points; a pixel is fainter where there are fewer. @param {Panel} panel @param {Uint32Array} colours */
 function splat(panel, colours) {
   const { left: l, top: t, width, height } = panel;
   const [wide, high, left, top] = [width, height, l, t].map((side) => Math.round(side * ratio));
@@ -228,18 +216,17 @@ function splat(panel, colours) {
     if (part >= 1) [steps[steps.length], parts[parts.length]] = [v * wide + u, Math.round(part)];
   }
   const [inked, ranks, last] = [new Uint32Array(out.length), new Uint16Array(out.length), new Uint8Array(out.length)];
-  const [selects, tint, column, half, dots] = [chosen, colour.tint, colour.codes, (side - 1) / 2, steps.length];
-  const [right, bottom] = [wide - side, high - side];
+  const [{ tint, codes: column }, selects, half, dots] = [colour, chosen, (side - 1) / 2, steps.length];
+  // A pixel has the colour of one of its points: of the same at every draw, and as likely of the first as of the last.
   each(panel, points, (i, x, y) => {
     const [u, v] = [Math.round(x * ratio - left - half), Math.round(y * ratio - top - half)];
-    if (!(u >= 0 && v >= 0 && u <= right && v <= bottom)) return;
+    if (!(u >= 0 && v >= 0 && u <= wide - side && v <= high - side)) return;
     const behind = selects !== null && selects[i] === 0; // those that are not selected, in grey
     const [rank, shade] = behind ? [1, 255] : [(Math.imul(i + 1, 0x9e3779b1) >>> 16) | 2, tint[column[i]]];
-    for (let j = 0, q = v * wide + u; j < dots; j++) {
-      inked[q + steps[j]] += parts[j];
-      if (rank < ranks[q + steps[j]]) continue;
-      ranks[q + steps[j]] = rank;
-      last[q + steps[j]] = shade;
+    for (let j = 0; j < dots; j++) {
+      const q = v * wide + u + steps[j];
+      inked[q] += parts[j];
+      if (rank >= ranks[q]) [ranks[q], last[q]] = [rank, shade];
     }
   });
   // A pixel with four times as much as the mean is as full as any.
@@ -324,8 +311,8 @@ function frame(panel) {
 
 /** The features that go most with the two axes. @param {Panel} panel */
 function drawArrows({ left, top, width, height }) {
-  const { features, values } = facts.arrows;
-  const all = features.map((name, i) => ({ name, x: values[across][i], y: values[up][i] }));
+  const [xs, ys] = [facts.arrows.values[across], facts.arrows.values[up]];
+  const all = facts.arrows.features.map((name, i) => ({ name, x: xs[i], y: ys[i] }));
   const strongest = all.sort((a, b) => Math.hypot(b.x, b.y) - Math.hypot(a.x, a.y)).slice(0, 8);
   const reach = (0.36 * Math.min(width, height)) / (Math.hypot(strongest[0].x, strongest[0].y) || 1);
   for (const { name, x, y } of strongest) {
@@ -404,8 +391,8 @@ function card(id = "", hit, most = Infinity) {
   const [names, values] = fields([hit.i], hit.set);
   const rows = names.map((name, k) => [name, values[k] || "–"]).slice(hit.set.ids ? 1 : 0);
   if (colour.group === "rings" && hit.set === points) rows.unshift([colour.name, textAt(colour, hit.i)]);
-  const more = rows.length > most ? [[`and ${rows.length - most} more`, "click"]] : [];
-  table(id, [], [...rows.slice(0, most), ...more]);
+  if (rows.length > most) rows.splice(most, Infinity, [`and ${rows.length - most} more`, "click"]);
+  table(id, [], rows);
   $(id).createCaption().textContent = titleOf(hit.i, hit.set);
 }
 
@@ -441,8 +428,7 @@ function typical(column, among) {
 }
 
 function select(found = selection) {
-  selection = found;
-  chosen = found.length ? new Uint8Array(n) : null;
+  [selection, chosen] = [found, found.length ? new Uint8Array(n) : null];
   for (const i of found) if (chosen) chosen[i] = 1;
   say(chosen ? `${count(found.length)} of ${count(n)} points selected` : "No point is selected");
   $("selection").hidden = !chosen;
@@ -450,7 +436,7 @@ function select(found = selection) {
   if (!chosen) return;
   const [headings, ...rows] = fields(found.slice(0, 200));
   table("rows", headings, rows);
-  const typicals = points.columns.map((column) => [column.name, typical(column, found), typical(column, everyone)]);
+  const typicals = points.columns.map((one) => [one.name, typical(one, found), (one.whole ||= typical(one, everyone))]);
   table("summary", ["column", "selected", "all"], [["points", count(found.length), count(n)], ...typicals]);
 }
 
@@ -512,8 +498,8 @@ function find() {
   const id = (i = 0) => String(points.ids ? points.ids[i] : rowOf(i)).toLowerCase();
   const hits = wanted ? [...everyone.filter((i) => id(i).includes(wanted))] : [];
   hits.sort((i, j) => Number(id(j) === wanted) - Number(id(i) === wanted));
-  const listed = hits.slice(0, 12).map((i) => make("button", { type: "button", onclick: () => goTo(i) }, idOf(i)));
-  $("hits").replaceChildren(...listed);
+  const button = (i = 0) => make("button", { type: "button", onclick: () => goTo(i) }, idOf(i));
+  $("hits").replaceChildren(...hits.slice(0, 12).map(button));
   say(wanted && `${count(hits.length)} found${hits.length > 12 ? ", 12 listed" : ""}`);
 }
 
@@ -535,10 +521,7 @@ const controls = [
     const [{ left, top, width, height }] = panels;
     select(within([[left, top], [left + width, top], [left + width, top + height], [left, top + height]]));
   }],
-  ["all", "onclick", () => {
-    for (const { on } of [...points.columns, ...rings]) on.fill(1);
-    legend();
-  }],
+  ["all", "onclick", () => { for (const { on } of [...points.columns, ...rings]) on.fill(1); legend(); }],
   ["axes", "onchange", () => { lay(); draw(home); }],
   ["legend", "onclick", ({ target, shiftKey, detail }) => {
     const { value, dataset: { to } } = target.closest("button") ?? target;
@@ -551,8 +534,7 @@ const controls = [
   }],
   ["search", "onsubmit", (event) => { event.preventDefault(); $("hits").firstChild?.click(); }],
   ["over", "onkeydown", (event) => {
-    /** @type {Record<string, () => void>} */
-    const keys = {
+    /** @type {Record<string, () => void>} */ const keys = {
       ArrowLeft: () => pan(60), ArrowRight: () => pan(-60), ArrowUp: () => pan(0, 60), ArrowDown: () => pan(0, -60),
       "+": () => zoom(1.5), "=": () => zoom(1.5), "-": () => zoom(1 / 1.5), 0: () => draw(home),
       Enter: () => pick(nearest()),
@@ -587,8 +569,8 @@ const controls = [
   ["over", "onpointercancel", () => (path = [])], ["over", "onpointerleave", () => hover(null)],
   ["over", "onwheel", (event) => {
     event.preventDefault();
-    const power = (-event.deltaY * (event.deltaMode ? 20 : 1)) / 500;
-    zoom(Math.exp(Math.max(-1, Math.min(1, power))), [event.offsetX, event.offsetY]);
+    const lines = event.deltaY * (event.deltaMode ? 1 : 0.05);
+    zoom(1.04 ** Math.max(-25, Math.min(25, -lines)), [event.offsetX, event.offsetY]);
   }],
 ];
 
