@@ -50,7 +50,7 @@ class Edges:
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """Further points (m, p), drawn as signs over the map, from the start or when asked for: new points, or landmarks."""
+    """Further points (m, p), as signs over the map, from the start or when asked for: new points, or landmarks."""
 
     name: str
     coordinates: F64
@@ -286,7 +286,9 @@ def _rings(page: Packed, live: LiveMap, steps: int) -> list[dict[str, Any]]:
     for i, row in zip(at, distances, strict=True):
         known = np.where(np.isfinite(row), row, np.nan).astype(np.float64)
         entry = {"name": "distance", "about": "", "group": "rings", "kinds": [], "at": int(i)}
-        if page.keep(f"distances from more than {len(kept)} points", entry := entry | even_steps(known, 0.0, farthest, steps)):
+        if page.keep(
+            f"distances from more than {len(kept)} points", entry := entry | even_steps(known, 0.0, farthest, steps)
+        ):
             kept.append(entry)
         else:
             break

@@ -320,7 +320,8 @@ function drawArrows({ left, top, width, height }) {
     const [one, other] = [-0.4, 0.4].map((side) => [u - 9 * Math.cos(turn + side), v - 9 * Math.sin(turn + side)]);
     trace(`M${left + width / 2} ${top + height / 2}L${u} ${v}M${one}L${u} ${v} ${other}`, ink, 1.5);
     const text = [x, y].map((part) => digits(part, 0.01).replace("-", "−")).join(", ");
-    write(`${name.slice(0, 24)} (${text})`, u + (x < 0 ? -6 : 6), v, x < 0 ? "right" : "left");
+    const room = Math.max(30, (x < 0 ? u - left : left + width - u) - 9);
+    write(`${name.slice(0, 24)} (${text})`, u + (x < 0 ? -6 : 6), v, x < 0 ? "right" : "left", ink, room);
   }
 }
 
@@ -369,18 +370,19 @@ function within(polygon) {
 
 /** Fills an element by a table. @param {string[]} headings @param {string[][]} rows */
 function table(id = "", headings, rows) {
-  const line = (tag = "", row = [""]) => make("tr", {}, ...row.map((text) => make(tag, {}, text)));
+  const cell = (tag = "", text = "", colSpan = 1) => make(tag, { colSpan }, text);
+  const line = (tag = "", row = [""]) => make("tr", {}, ...row.map((text) => cell(tag, text, row.length > 1 ? 1 : 2)));
   $(id).replaceChildren(make("thead", {}, line("th", headings)), ...rows.map((row) => line("td", row)));
 }
 
-/** Headings, then the axes and columns of points. @param {Iterable<number>} among @param {Points} set */
+/** Headings, then the columns and axes of points. @param {Iterable<number>} among @param {Points} set */
 function* fields(among, set = points) {
   const axes = set.axes.filter(({ name }) => name);
-  yield [...(set.ids ? ["id"] : []), "row", ...axes.map(({ name }) => name), ...set.columns.map(({ name }) => name)];
+  yield [...(set.ids ? ["id"] : []), "row", ...[...set.columns, ...axes].map(({ name }) => name)];
   for (const i of among) {
     const numbers = axes.map((axis) => digits(number(axis, axis.codes[i]), axis.step));
     const values = set.columns.map((column) => textAt(column, i));
-    yield [...(set.ids ? [idOf(i, set)] : []), rowOf(i, set), ...numbers, ...values];
+    yield [...(set.ids ? [idOf(i, set)] : []), rowOf(i, set), ...values, ...numbers];
   }
 }
 
@@ -389,11 +391,10 @@ function card(id = "", hit, most = Infinity) {
   $(id).hidden = !hit;
   if (!hit) return;
   const [names, values] = fields([hit.i], hit.set);
-  const rows = names.map((name, k) => [name, values[k] || "–"]).slice(hit.set.ids ? 1 : 0);
+  const rows = names.map((name, k) => [name, values[k] || "–"]).slice(1);
   if (colour.group === "rings" && hit.set === points) rows.unshift([colour.name, textAt(colour, hit.i)]);
   if (rows.length > most) rows.splice(most, Infinity, [`and ${rows.length - most} more`, "click"]);
-  table(id, [], rows);
-  $(id).createCaption().textContent = titleOf(hit.i, hit.set);
+  table(id, [titleOf(hit.i, hit.set)], rows);
 }
 
 function hover(hit = hovered) {
@@ -576,11 +577,11 @@ const controls = [
 
 void (async () => {
   if (!("DecompressionStream" in window)) return; // of 2023; the pictures stay
-  $("").hidden = false;
   for (const axis of facts.points.axes.slice(0, 2)) points.axes.push(await axisOf(axis, n));
   for (const column of facts.points.columns.slice(0, 1)) points.columns.push(await columnOf(column, n));
   plain = await columnOf(facts.plain, n);
   colour = points.columns[0] ?? plain;
+  $("").hidden = false;
   again();
   performance.mark("map drawn");
   if ($("pictures")) $("pictures").open = false;

@@ -76,7 +76,9 @@ def _text_codes(values: Any, named: Sequence[str]) -> dict[str, Any]:
     if kind == "b":
         texts = ["yes" if value else "no" for value in values]
     else:
-        texts = [f"{v:.0f}" if kind in "iuf" and np.isfinite(v) else "" if kind == "f" else str(v).strip() for v in values]
+        texts = [
+            f"{v:.0f}" if kind in "iuf" and np.isfinite(v) else "" if kind == "f" else str(v).strip() for v in values
+        ]
     found = Counter(text for text in texts if text)
     ranked = [*named, *sorted(found.keys() - set(named), key=lambda text: (-found[text], text))]
     number = {text: i for i, text in enumerate(["", *ranked])}

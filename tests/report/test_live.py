@@ -82,7 +82,9 @@ def test_coordinates_and_numbers_are_kept_to_half_a_step(n, size):
         assert f"{(~inside).sum() - 1:,} values beyond the scale's ends" in first["about"]
     assert np.abs(back - skewed)[inside].max(initial=0) <= 0.51 * first["step"]
     if "texts" in whole:
-        assert [texts(packed, whole["texts"])[code] for code in unpacked(packed, whole["blob"], n)] == [f"{v:.0f}" for v in few]
+        assert [texts(packed, whole["texts"])[code] for code in unpacked(packed, whole["blob"], n)] == [
+            f"{v:.0f}" for v in few
+        ]
     else:
         np.testing.assert_array_equal(numbers(packed, whole, n), few)
     assert np.isnan(numbers(packed, none, n)).all()
@@ -191,7 +193,18 @@ def test_the_script_stays_small():
 @pytest.mark.skipif(shutil.which("tsc") is None, reason="no TypeScript is installed here")
 def test_the_script_has_its_types():
     program = str(files("scalemani.report").joinpath("map.js"))
-    line = ["tsc", "--allowJs", "--checkJs", "--noEmit", "--strict", "--target", "es2022", "--lib", "es2022,dom", program]
+    line = [
+        "tsc",
+        "--allowJs",
+        "--checkJs",
+        "--noEmit",
+        "--strict",
+        "--target",
+        "es2022",
+        "--lib",
+        "es2022,dom",
+        program,
+    ]
     made = subprocess.run(line, capture_output=True, check=False, text=True)
     assert made.returncode == 0, made.stdout
 
