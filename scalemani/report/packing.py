@@ -91,8 +91,8 @@ def _text_codes(values: Any, named: Sequence[str]) -> dict[str, Any]:
         for (text, start, end, colour), some in zip(ends, counts, strict=True)
         if some
     ]
-    codes = {"blob": _planes(codes), "low": 1, "step": 1, "top": len(ranked)}
-    return codes | {"texts": joined(["", *ranked]), "kinds": kinds, "about": ""}
+    steps: dict[str, Any] = {"blob": _planes(codes), "low": 1, "step": 1, "top": len(ranked)}
+    return steps | {"texts": joined(["", *ranked]), "kinds": kinds, "about": ""}
 
 
 def even_steps(values: F64, low: float, high: float, steps: int) -> dict[str, Any]:
