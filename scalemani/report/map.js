@@ -417,11 +417,10 @@ function pick(hit = picked) {
 /** Mean, or the commonest text and its share. @param {Column} column @param {number[] | Uint32Array} among */
 function typical(column, among) {
   const counts = new Uint32Array(column.top + 1);
-  let sum = 0;
-  for (const i of among) {
-    counts[column.codes[i]]++;
-    if (!column.texts) sum += numberAt(column, i) || 0;
-  }
+  for (const i of among) counts[column.codes[i]]++;
+  let sum = counts.reduce((all, some, code) => (code ? all + some * number(column, code) : all), 0);
+  const beyond = Object.keys(column.far).length ? among : [];
+  for (const i of beyond) if (i in column.far) sum += column.far[i] - number(column, column.codes[i]);
   const known = among.length - counts[0];
   const most = counts.reduce((best, some, code) => (code && some > best[0] ? [some, code] : best), [0, 0]);
   if (column.texts && known) return `${column.texts[most[1]]} (${Math.round((100 * most[0]) / known)} %)`;
