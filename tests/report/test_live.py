@@ -556,6 +556,9 @@ class TestTheMapInABrowser:
         shown.tab.call("Emulation.setDeviceMetricsOverride", width=500, height=900, deviceScaleFactor=2, mobile=False)
         shown.wait("document.getElementById('map-over').width > 800")
         assert shown.tab.value("document.documentElement.scrollWidth") <= 500
+        wide, high = shown.tab.value("[over.clientWidth, over.clientHeight]")
+        assert 0.9 * wide <= high <= wide
+        assert shown.ink(BLUE) > 500
         assert shown.drawn()[4] < home[4]
         np.testing.assert_allclose(shown.drawn()[2:4], home[2:4])
         shown.mouse("mouseMoved", shown.place(320))
