@@ -558,6 +558,7 @@ class TestTheMapInABrowser:
         assert shown.tab.value("document.documentElement.scrollWidth") <= 500
         wide, high = shown.tab.value("[over.clientWidth, over.clientHeight]")
         assert 0.9 * wide <= high <= wide
+        shown.choose("colour", "kind")
         assert shown.ink(BLUE) > 500
         assert shown.drawn()[4] < home[4]
         np.testing.assert_allclose(shown.drawn()[2:4], home[2:4])
