@@ -1,8 +1,8 @@
-"""The explorable map: everything that the page's script `map.js` draws, packed small.
+"""The explorable map: everything that the page's script draws, packed small.
 
-Numbers are kept as whole numbers of equal steps, category by category or value by value where few differ; their bytes
-are compressed by gzip and written as base64. A map of 100,000 points takes some 3 MB, one of 1,000,000 under 18 MB.
-What doesn't fit is left out, and the page says so.
+Numbers are kept as whole numbers of equal steps, texts by their numbers in a list; the bytes are compressed by gzip and
+written as base64. A map of 100,000 points takes some 3 MB, one of 1,000,000 under 18 MB. What doesn't fit is left out,
+and the page says so.
 """
 
 from collections.abc import Sequence
@@ -15,19 +15,12 @@ from numpy.typing import NDArray
 
 from scalemani.aliases import F64, I64
 from scalemani.report.drawing import CATEGORIES, GREY, scale_colours
-from scalemani.report.packing import (
-    MOST_VALUES,
-    Packed,
-    column_codes,
-    differences,
-    even_steps,
-    joined,
-    whole_numbers,
-)
+from scalemani.report.packing import Packed, column_codes, differences, even_steps, joined, whole_numbers
 from scalemani.words import count, printable
 
 MOST_POINTS = 1_000_000  # of a page that opens in seconds; of more a sample is drawn
 MOST_OF_LAYER = 20_000  # points of a layer: each is a sign of its own
+FINE = 2**16 - 1  # steps of a number's range
 MOST_ARROWS = 40  # features an axis
 CELLS = 256  # squares along either axis, of which each keeps some points in a sample
 LEAST_OF_CELL = 8
@@ -57,12 +50,13 @@ class Edges:
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """Further points (m, p), drawn as signs over the map: new points, or landmarks."""
+    """Further points (m, p), as signs over the map, from the start or when asked for: new points, or landmarks."""
 
     name: str
     coordinates: F64
     ids: Sequence[str] | None = None
     columns: Sequence[Column] = ()
+    drawn: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,9 +96,7 @@ class LiveMap:
 
 def script() -> str:
     """The page's program."""
-    folder = files("scalemani.report")
-    parts = ("map_data.js", "map_drawing.js", "map_controls.js")
-    return "\n".join(folder.joinpath(part).read_text(encoding="utf-8") for part in parts)
+    return files("scalemani.report").joinpath("map.js").read_text(encoding="utf-8")
 
 
 def most_bytes(n: int) -> int:
@@ -122,9 +114,8 @@ def pack(live: LiveMap, most_points: int = MOST_POINTS) -> Packed:
     if total > most_points:
         live = _of(live, sample(live, most_points))
     n, p = live.coordinates.shape
-    page, fine = Packed(most_bytes(n)), 2**24 - 1 if n <= 20_000 else 2**16 - 1
-    coarse = fine if n <= 200_000 else 2**12 - 1
-    least = fine if n <= 20_000 else 2**12 - 1 if n <= 200_000 else 2**8 - 1
+    page = Packed(most_bytes(n))
+    coarse = FINE if n <= 200_000 else 2**12 - 1
     names = [*map(printable, live.axis_names), *(f"axis {i + 1}" for i in range(len(live.axis_names), p))]
 
     def axes(coordinates: F64, which: range, steps: int, *, always: bool = False, of: str = "") -> list[Any]:
@@ -137,33 +128,46 @@ def pack(live: LiveMap, most_points: int = MOST_POINTS) -> Packed:
             found.append(entry)
         return found
 
-    first = axes(live.coordinates, range(min(p, 2)), fine, always=True)
-    points = {"n": n, "axes": first} | _names(page, live.rows, live.ids)
+    first = axes(live.coordinates, range(min(p, 2)), FINE, always=True)
+    points = {"n": n, "name": "", "axes": first} | _names(page, live.rows, live.ids)
     points["columns"] = _columns(page, live.columns, "column", coarse)
     first += axes(live.coordinates, range(2, min(p, 4)), coarse)
-    points["columns"] += _columns(page, live.quality, "quality", least)
+    points["columns"] += _columns(page, live.quality, "quality", coarse)
     layers = [layer for one in live.layers if (layer := _layer(page, one, names)) is not None]
     rings = _rings(page, live, 2**12 - 1 if n <= 20_000 else 2**8 - 1)
-    other = None
+    other = []
     if live.other is not None:
-        other = axes(live.other, range(min(p, len(first))), min(coarse, 2**12 - 1), of=" without the constant")
+        other = axes(live.other, range(min(p, len(first))), coarse, of=" without the constant")
     if len(first) == min(p, 4):  # a gap would give an axis another's name
         first += axes(live.coordinates, range(4, p), coarse)
+    if p == 1:  # a second axis without a name keeps points apart
+        for axis, m in [(first, n), *((layer["axes"], layer["n"]) for layer in layers)]:
+            apart = np.random.default_rng(0).random(m) * np.ptp(live.coordinates) * 0.4
+            axis += [page.keep("", _axis("", apart, 2**8 - 1), always=True)]
+        other += first[1:] if other else []
     page.facts = {
         "points": points,
-        "total": total,
-        "other": other if other and len(other) >= min(p, 2) else None,
+        "other": other,
         "rings": rings,
         "layers": layers,
         "edges": [_edges(edges) for edges in live.edges],
         "arrows": None if live.arrows is None else _arrows(live.arrows),
+        "plain": page.keep("", {"name": "", "group": ""} | column_codes("", ["a point"] * n, FINE), always=True),
         "colours": {"scale": scale_colours(255), "categories": list(CATEGORIES), "none": GREY},
     }
-    page.facts["notes"] = _notes(page, n, total, (fine, coarse, least))
+    page.facts["plain"]["kinds"] = [{"name": "", "from": 1, "to": 2, "n": n, "colour": 0}]
+    page.notes = _notes(page, n, total)
+    page.exactness = (
+        f"Numbers on this page are exact to one part in {FINE:,} of a column's range"
+        f"{'' if coarse == FINE else f' (axes 1 and 2) or in {coarse:,} (all else)'}. No more digits are shown, on the "
+        "map, in the tables and in the CSV. Whole numbers are exact where their range is smaller than that, and so are "
+        "the few values far beyond the others. Distances from a clicked point are exact to one part in "
+        f"{2**12 - 1 if n <= 20_000 else 2**8 - 1:,} of the largest."
+    )
     return page
 
 
-def _notes(page: Packed, n: int, total: int, steps: Sequence[int]) -> list[str]:
+def _notes(page: Packed, n: int, total: int) -> list[str]:
     """What a reader must know of what was packed."""
     notes = []
     if total > n:
@@ -171,11 +175,6 @@ def _notes(page: Packed, n: int, total: int, steps: Sequence[int]) -> list[str]:
             f"This is a sample of {n:,} of the {total:,} points: each occupied square of a grid of {CELLS} by {CELLS} "
             f"on axes 1 and 2 keeps some, the others are drawn at random. So sparse places look denser than they are."
         )
-    notes.append(
-        f"Axes 1 and 2 are kept in {steps[0]:,} steps of their range, further axes and columns of more than "
-        f"{MOST_VALUES:,} different numbers in {steps[1]:,}, and how well points are kept in {steps[2]:,}. The "
-        "map, the tables and the CSV show no more digits than that."
-    )
     if page.left_out:
         shown = [*page.left_out[:6], *([count(len(page.left_out) - 6, "other")] if len(page.left_out) > 6 else [])]
         notes.append(f"Left out to keep the page small: {', '.join(shown)}.")
@@ -241,12 +240,12 @@ def _layer(page: Packed, layer: Layer, names: Sequence[str]) -> dict[str, Any] |
     if not len(rows):
         return None
     # All or nothing: a layer without an axis couldn't be drawn.
-    axes = [_axis(name, layer.coordinates[rows, i], 2**16 - 1) for i, name in enumerate(names)]
+    axes = [_axis(name, layer.coordinates[rows, i], FINE) for i, name in enumerate(names)]
     kept = [page.keep(layer.name, axis, always=True) for axis in axes]
-    entry = {"name": printable(layer.name), "n": len(rows), "total": len(layer.coordinates), "axes": kept}
+    entry = {"name": printable(layer.name), "n": len(rows), "drawn": layer.drawn, "axes": kept}
     entry |= _names(page, rows, None if layer.ids is None else _take(layer.ids, rows))
     columns = [replace(c, values=_take(c.values, rows)) for c in layer.columns]
-    return entry | {"columns": _columns(page, columns, "column", 2**16 - 1)}
+    return entry | {"columns": _columns(page, columns, "column", FINE)}
 
 
 def _axis(name: str, values: F64, steps: int) -> dict[str, Any]:
@@ -270,28 +269,31 @@ def _columns(page: Packed, columns: Sequence[Column], group: str, steps: int) ->
     found = []
     for column in columns:
         name, about = printable(column.name), printable(column.about)
-        entry = {"name": name, "about": about, "group": group} | column_codes(column.name, column.values, steps)
-        kept = page.keep(name, entry)
+        entry = {"name": name, "group": group} | column_codes(column.name, column.values, steps)
+        kept = page.keep(name, entry | {"about": f"{about}{entry['about']}".strip()})
         found += [] if kept is None else [kept]
     return found
 
 
-def _rings(page: Packed, live: LiveMap, steps: int) -> dict[str, Any] | None:
+def _rings(page: Packed, live: LiveMap, steps: int) -> list[dict[str, Any]]:
     """As many as fit into half of what is left, all in the same steps."""
     if live.rings is None or not len(live.rings[0]):
-        return None
+        return []
     most, page.most = page.most, (page.size + page.most) // 2
     at, distances = live.rings
     farthest = float(np.max(distances, where=np.isfinite(distances), initial=0.0))
     kept: list[dict[str, Any]] = []
     for i, row in zip(at, distances, strict=True):
         known = np.where(np.isfinite(row), row, np.nan).astype(np.float64)
-        entry = page.keep(f"distances from more than {len(kept)} points", even_steps(known, 0.0, farthest, steps))
-        if entry is None:
+        entry = {"name": "distance", "about": "", "group": "rings", "kinds": [], "at": int(i)}
+        if page.keep(
+            f"distances from more than {len(kept)} points", entry := entry | even_steps(known, 0.0, farthest, steps)
+        ):
+            kept.append(entry)
+        else:
             break
-        kept.append(entry | {"at": int(i)})
     page.most = most
-    return {"kept": kept} if kept else None
+    return kept
 
 
 def _edges(edges: Edges) -> dict[str, Any]:
@@ -308,6 +310,7 @@ def _arrows(arrows: Arrows) -> dict[str, Any]:
     strength = np.abs(np.nan_to_num(arrows.values))
     few = np.unique(np.argsort(-strength, axis=1, kind="stable")[:, :MOST_ARROWS])
     values = np.nan_to_num(arrows.values[:, few])
+    values = np.vstack([values, np.zeros((2, len(few)))])[: max(2, len(values))]  # nothing goes with a second of one
     features = [printable(str(arrows.features[i])) for i in few]
     return {
         "name": printable(arrows.name),

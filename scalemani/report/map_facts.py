@@ -89,7 +89,7 @@ class MapFacts:
         ids = None if self.run.ids is None else [self.run.ids[row] for row in self.kept]
         if marks is not None:
             names = [f"row {row}" for row in self.kept[marks[1]]] if ids is None else [ids[i] for i in marks[1]]
-            layers = [*layers, Layer(marks[0], self.coordinates[marks[1]], names)]
+            layers = [*layers, Layer(marks[0], self.coordinates[marks[1]], names, drawn=False)]
         other, said = self._other()
         arrows, sections = self._features()
         live = LiveMap(

@@ -1,6 +1,6 @@
 """Arrays as a page holds them: whole numbers, byte by byte, compressed by gzip, as base64.
 
-Numbers are codes of equal steps, or of a list where few differ; `map_data.js` reads them.
+Numbers are codes of equal steps, texts those of a list; `map.js` reads them.
 """
 
 import base64
@@ -16,9 +16,7 @@ from numpy.typing import NDArray
 
 from scalemani.aliases import F64, I64
 from scalemani.report.drawing import WIDEST, colouring
-from scalemani.words import printable
-
-MOST_VALUES = 4096  # different numbers that are kept as they are
+from scalemani.words import count, printable
 
 
 @dataclass
@@ -29,6 +27,8 @@ class Packed:
     facts: dict[str, Any] = field(default_factory=dict)
     blobs: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    exactness: str = ""
     size: int = 0
 
     @property
@@ -51,40 +51,59 @@ class Packed:
 
 
 def column_codes(name: str, values: F64 | Sequence[str], steps: int) -> dict[str, Any]:
-    """Codes from 1, 0 where there is none: of texts and few numbers in a list of these, else of equal steps."""
-    array = values if isinstance(values, np.ndarray) else None
+    """Codes of a column: of its texts, the commonest first, or of equal steps between the ends of its scale."""
     colours = colouring(name, values)
-    if array is None or array.dtype.kind not in "iuf":
-        plain = values if array is None else np.where(array, "yes", "no") if array.dtype.kind == "b" else array
-        texts = [str(value).strip() for value in plain]
-        found = Counter(text for text in texts if text)
-        ranked = sorted(found, key=lambda text: (-found[text], text))
-        number = {text: i + 1 for i, text in enumerate(ranked)} | {"": 0}
-        codes = np.array([number[text] for text in texts], dtype=np.int64)
-        return {"codes": _planes(codes), "texts": joined(ranked), "shown": len(colours.categories)}
-    numbers = np.asarray(array, dtype=np.float64)
-    known = np.isfinite(numbers)
-    table = np.unique(numbers[known])
-    shown = {"shown": len(colours.categories)} if colours.codes is not None else {"limits": colours.limits}
-    if table.size <= MOST_VALUES:
-        codes = np.where(known, np.searchsorted(table, numbers) + 1, 0)
-        return shown | {"codes": _planes(codes), "table": table.astype("<f8").tobytes()}
-    low, high = colours.limits
-    packed = shown | even_steps(np.where(known, numbers, np.nan), low, high, steps)
+    if colours.codes is not None:
+        return _text_codes(values, colours.categories)
+    numbers = np.asarray(values, dtype=np.float64)
+    (low, high), known = colours.limits, np.isfinite(numbers)
+    if (numbers[known] == np.rint(numbers[known])).all() and high - low < steps - 2:  # whole numbers stay whole
+        low, high = np.floor(low), np.ceil(high)
+        steps = int(high - low) + 1
+    packed = even_steps(np.where(known, numbers, np.nan), low, high, steps) | {"kinds": [], "about": ""}
     far = np.flatnonzero(known & ((numbers < low) | (numbers > high)))
     if far.size:  # the colour of the scale's end, but their own number
-        packed |= {"far": differences(far), "beyond": numbers[far].astype("<f8").tobytes()}
+        packed["far"] = json.dumps({int(i): float(numbers[i]) for i in far}).encode("ascii")
+        packed["about"] += f" {count(far.size, 'value')} beyond the scale's ends: they have the end's colour."
+    if not known.all():
+        packed["about"] += f" {count(int((~known).sum()), 'point')} without a value."
     return packed
 
 
+def _text_codes(values: Any, named: Sequence[str]) -> dict[str, Any]:
+    """Codes of texts, those with a colour first; `kinds`: what the legend has of them, with the ends of their codes."""
+    kind = values.dtype.kind if isinstance(values, np.ndarray) else "U"
+    if kind == "b":
+        texts = ["yes" if value else "no" for value in values]
+    else:
+        texts = [
+            f"{v:.0f}" if kind in "iuf" and np.isfinite(v) else "" if kind == "f" else str(v).strip() for v in values
+        ]
+    found = Counter(text for text in texts if text)
+    ranked = [*named, *sorted(found.keys() - set(named), key=lambda text: (-found[text], text))]
+    number = {text: i for i, text in enumerate(["", *ranked])}
+    codes = np.array([number[text] for text in texts], dtype=np.int64)
+    ends = [(printable(text), i + 1, i + 2, i) for i, text in enumerate(named)]
+    ends += [("others" if named else "all values", len(named) + 1, len(ranked) + 1, 255), ("no value", 0, 1, 255)]
+    counts = [int(((codes >= start) & (codes < end)).sum()) for _, start, end, _ in ends]
+    kinds = [
+        {"name": text, "from": start, "to": end, "n": some, "colour": colour}
+        for (text, start, end, colour), some in zip(ends, counts, strict=True)
+        if some
+    ]
+    steps: dict[str, Any] = {"blob": _planes(codes), "low": 1, "step": 1, "top": len(ranked)}
+    return steps | {"texts": joined(["", *ranked]), "kinds": kinds, "about": ""}
+
+
 def even_steps(values: F64, low: float, high: float, steps: int) -> dict[str, Any]:
-    """Codes of equal steps from `low`, which is 1, to `high`; 0 where there is no number."""
+    """Codes of equal steps from `low`, which is 1, to `top`; 0 where there is no number."""
     low, high = (float(np.clip(end, -WIDEST, WIDEST)) for end in (low, high))
     step = (high - low) / (steps - 1)
     inside = np.clip(np.nan_to_num(values, nan=low, posinf=high, neginf=low), low, high)
     codes = 1 + (np.rint((inside - low) / step) if step > 0 else np.zeros(len(values)))
     codes = np.minimum(codes, steps)  # a step among the least numbers that there are is rounded itself
-    return {"low": low, "step": step, "high": high, "codes": _planes(np.where(np.isnan(values), 0, codes))}
+    top = steps if step > 0 else 1
+    return {"low": low, "step": step, "top": top, "blob": _planes(np.where(np.isnan(values), 0, codes))}
 
 
 def whole_numbers(texts: Sequence[str]) -> I64 | None:

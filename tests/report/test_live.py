@@ -42,19 +42,15 @@ def texts(packed, blob):
     return gzip.decompress(base64.b64decode(packed.blobs[blob])).decode("utf-8").split("\0")
 
 
-def floats(packed, blob):
-    return np.frombuffer(gzip.decompress(base64.b64decode(packed.blobs[blob])), "<f8")
-
-
 def numbers(packed, entry, n):
     """Values of an axis or a column, NaN where there is none."""
-    codes = unpacked(packed, entry["codes"], n)
-    if "table" in entry:
-        return np.append(floats(packed, entry["table"]), np.nan)[codes - 1]
+    codes = unpacked(packed, entry["blob"], n)
+    assert codes.max() <= entry["top"]
     found = np.where(codes > 0, entry["low"] + (codes - 1) * entry["step"], np.nan)
     if "far" in entry:
-        beyond = floats(packed, entry["beyond"])
-        found[summed(packed, entry["far"], len(beyond))] = beyond
+        [said] = texts(packed, entry["far"])
+        for i, value in json.loads(said).items():
+            found[int(i)] = value
     return found
 
 
@@ -65,27 +61,32 @@ def test_coordinates_and_numbers_are_kept_to_half_a_step(n, size):
     skewed = size * rng.gamma(2, size=n)
     skewed[:: max(n // 50, 1)] *= 1e9
     skewed[n // 2] = np.nan
-    columns = [Column("skewed", skewed), Column("few", rng.integers(0, 40, n) / 7), Column("none", np.full(n, np.nan))]
+    few = rng.integers(0, 40, n).astype(float)
+    columns = [Column("skewed", skewed), Column("few", few), Column("none", np.full(n, np.nan))]
     packed = pack(LiveMap(coordinates, np.arange(n), columns=columns, other=-coordinates))
     said = packed.facts["points"]
     for entries, of in ((said["axes"], coordinates), (packed.facts["other"], -coordinates)):
         for entry, values in zip(entries, of.T, strict=True):
             error = np.abs(numbers(packed, entry, n) - values).max()
             assert error <= 0.51 * entry["step"] + 1e-15 * size
-            assert entry["step"] * 4000 <= np.ptp(values) * 1.001
-    first, few, none = said["columns"]
+            assert entry["step"] * 65_000 <= np.ptp(values) * 1.001
+    first, whole, none = said["columns"]
     back = numbers(packed, first, n)
     np.testing.assert_array_equal(np.isnan(back), np.isnan(skewed))
-    if n > 5000:
-        low, high = first["limits"]
-        inside = (skewed >= low) & (skewed <= high)
+    high = first["low"] + first["step"] * (first["top"] - 1)
+    inside = (skewed >= first["low"]) & (skewed <= high * (1 + 1e-12))
+    if n > 2:
         assert inside.mean() > 0.9
-        assert np.abs(back - skewed)[inside].max() <= 0.51 * first["step"]
         # What is far beyond the scale is no number of the scale.
-        np.testing.assert_array_equal(back[~inside & ~np.isnan(skewed)], skewed[~inside & ~np.isnan(skewed)])
+        np.testing.assert_array_equal(back[~inside], skewed[~inside])
+        assert f"{(~inside).sum() - 1:,} values beyond the scale's ends" in first["about"]
+    assert np.abs(back - skewed)[inside].max(initial=0) <= 0.51 * first["step"]
+    if "texts" in whole:
+        assert [texts(packed, whole["texts"])[code] for code in unpacked(packed, whole["blob"], n)] == [
+            f"{v:.0f}" for v in few
+        ]
     else:
-        np.testing.assert_allclose(back, skewed, rtol=1e-4)
-    np.testing.assert_array_equal(numbers(packed, few, n), columns[1].values)
+        np.testing.assert_array_equal(numbers(packed, whole, n), few)
     assert np.isnan(numbers(packed, none, n)).all()
 
 
@@ -100,7 +101,7 @@ def test_texts_ids_and_rows_come_back():
     [column] = said["columns"]
     names = texts(packed, column["texts"])
     shown = NASTY.replace("\x1b", "\\x1b").replace("\u202e", "\\u202e")
-    assert [names[code - 1] if code else "" for code in unpacked(packed, column["codes"], 6)] == [
+    assert [names[code] for code in unpacked(packed, column["blob"], 6)] == [
         "b", "a", "", "b", "a", shown,
     ]  # fmt: skip
     assert json.loads(packed.json) == packed.facts
@@ -130,9 +131,9 @@ def test_a_hundred_thousand_points_take_less_than_they_may():
     said = packed.facts["points"]
     assert len(said["axes"]) == 4
     assert len(said["columns"]) == 7
-    assert len(packed.facts["rings"]["kept"]) == 2
+    assert len(packed.facts["rings"]) == 2
     assert not packed.left_out
-    assert "65,535 steps" in packed.facts["notes"][0]
+    assert "one part in 65,535 of" in packed.exactness
 
 
 @pytest.mark.slow
@@ -145,7 +146,7 @@ def test_a_million_points_take_less_than_they_may_and_what_does_not_fit_is_named
     assert "whole" in said
     assert len(said["axes"]) >= 4
     assert [column["name"] for column in said["columns"]][:3] == ["kind", "number 0", "number 1"]
-    assert all(any(name in note for note in packed.facts["notes"]) for name in packed.left_out[:6])
+    assert all(any(name in note for note in packed.notes) for name in packed.left_out[:6])
     assert {"axis 5", "axis 6"} <= set(packed.left_out)
 
 
@@ -165,10 +166,10 @@ def test_a_sample_keeps_every_occupied_place_and_what_edges_name():
     np.testing.assert_array_equal(summed(packed, packed.facts["points"]["rows"], 6000), kept)
     pairs = np.array(packed.facts["edges"][0]["pairs"])
     np.testing.assert_array_equal(kept[pairs], edges.pairs)
-    [ring] = packed.facts["rings"]["kept"]
+    [ring] = packed.facts["rings"]
     assert kept[ring["at"]] == 17
     assert np.abs(numbers(packed, ring, 6000) - kept).max() <= 0.51 * ring["step"]
-    assert "sample of 6,000 of the 50,003 points" in packed.facts["notes"][0]
+    assert "sample of 6,000 of the 50,003 points" in packed.notes[0]
 
 
 def test_a_page_with_a_map_lets_no_other_script_run():
@@ -183,10 +184,27 @@ def test_a_page_with_a_map_lets_no_other_script_run():
     assert document.index('id="map"') < document.index('<details id="map-pictures" open>') < document.index("<p>words")
 
 
+def test_the_script_stays_small():
+    lines = script().splitlines()
+    assert len(lines) < 600
+    assert max(map(len, lines)) <= 120
+
+
 @pytest.mark.skipif(shutil.which("tsc") is None, reason="no TypeScript is installed here")
 def test_the_script_has_its_types():
-    parts = [str(part) for part in files("scalemani.report").iterdir() if part.name.endswith(".js")]
-    line = ["tsc", "--allowJs", "--checkJs", "--noEmit", "--strict", *parts]
+    program = str(files("scalemani.report").joinpath("map.js"))
+    line = [
+        "tsc",
+        "--allowJs",
+        "--checkJs",
+        "--noEmit",
+        "--strict",
+        "--target",
+        "es2022",
+        "--lib",
+        "es2022,dom",
+        program,
+    ]
     made = subprocess.run(line, capture_output=True, check=False, text=True)
     assert made.returncode == 0, made.stdout
 
@@ -268,7 +286,7 @@ class Shown:
         """As if by hand: the option that reads so."""
         self.tab.value(
             f"(menu => {{ menu.selectedIndex = [...menu.options].findIndex(one => one.text === {json.dumps(label)});"
-            f" menu.dispatchEvent(new Event('change')); }})(document.getElementById('map-{menu}'))"
+            f" menu.dispatchEvent(new Event('change', {{ bubbles: true }})); }})(document.getElementById('map-{menu}'))"
         )
 
     def tick(self, label):
@@ -277,7 +295,7 @@ class Shown:
         self.tab.value(f"{found}.querySelector('input').click()")
 
     def mode(self, name):
-        self.tab.value(f"document.querySelector('#map button[data-mode={name}]').click()")
+        self.tab.value(f"document.querySelector('#map [name=mode][value={name}]').click()")
 
     def saved(self):
         """Rows of the CSV that the page would save."""
@@ -367,9 +385,9 @@ class TestTheMapInABrowser:
         shown.mouse("mouseMoved", shown.place(320))
         lines = shown.text("tip").split("\n")
         assert lines[0] == "id 320"
-        assert "row 325" in lines
-        assert 'kind lone, "quoted"' in lines
-        assert any(line.startswith("neighbours kept ") for line in lines)
+        assert "row\t325" in lines
+        assert 'kind\tlone, "quoted"' in lines
+        assert any(line.startswith("neighbours kept\t") for line in lines)
         assert len(lines) <= 12
         shown.mouse("mouseMoved", shown.at(-5, 5))
         assert shown.tab.value("document.getElementById('map-tip').hidden")
@@ -379,15 +397,15 @@ class TestTheMapInABrowser:
         group = {f"id {i}" for i in range(300, 320)}
         shown.mode("lasso")
         shown.drag([shown.at(*at) for at in [(7, 7), (11, 7), (11, 11), (9, 10.5), (7, 11)]])
-        assert shown.text("said") == "20 points of 323 selected"
+        assert shown.text("said") == "20 of 323 points selected"
         rows = shown.saved()
         assert {row["id"] for row in rows} == group
         for row in rows:
             i = int(row["row"]) - 5
             assert row["kind"] == NASTY.replace("\x1b", "\\x1b").replace("\u202e", "\\u202e")
-            assert float(row["length"]) == live.columns[1].values[i]
+            assert abs(float(row["length"]) - live.columns[1].values[i]) < 1e-4
             for k, name in enumerate(["axis 1 (40 %)", "axis 2", "axis 3", "axis 4"]):
-                assert abs(float(row[name]) - live.coordinates[i, k]) < 1e-5
+                assert abs(float(row[name]) - live.coordinates[i, k]) < 7e-4
         # A hole is outside, by even and odd crossings.
         square = [(-9.7, -9.7), (9.7, -9.7), (9.7, 9.7), (-9.7, 9.7), (-9.7, -9.7)]
         hole = [(-5, -5), (5, -5), (5, 5), (-5, 5), (-5, -5)]
@@ -398,11 +416,11 @@ class TestTheMapInABrowser:
         shown.mode("box")
         shown.drag([shown.at(7, 7), shown.at(11, 11)])
         assert {row["id"] for row in shown.saved()} == group
-        table = shown.text("selected")
-        assert f"mean {float(f'{live.columns[2].values[300:320].mean():.4g}'):g}" in table
+        table = shown.text("summary")
+        assert f"mean {live.columns[2].values[300:320].mean():.0f}" in table
         assert "(100 %)" in table
         shown.press("clear")
-        assert shown.tab.value("document.getElementById('map-csv').hidden")
+        assert shown.tab.value("document.getElementById('map-selection').hidden")
         shown.mode("move")
 
     def test_search_finds_exact_ids_first_and_picks(self, shown):
@@ -417,7 +435,7 @@ class TestTheMapInABrowser:
 
     def test_colours_filters_and_only_what_is_shown_can_be_chosen(self, shown):
         shown.choose("colour", "kind")
-        groups = "[...document.querySelectorAll('#map-legend button')]"
+        groups = "[...document.querySelectorAll('#map-kinds-0 button')]"
         assert shown.ink(BLUE) > 500
         assert shown.tab.value(f"{groups}.map(one => one.querySelector('span:last-child').innerText)") == [
             "300",
@@ -431,7 +449,7 @@ class TestTheMapInABrowser:
         shown.mouse("mouseMoved", shown.place(0))
         assert shown.tab.value("document.getElementById('map-tip').hidden")
         shown.press("view")
-        assert shown.text("said") == "23 points of 323 selected"
+        assert shown.text("said") == "23 of 323 points selected"
         # A double click shows a group alone.
         box = f"(box => [box.left + 40, box.top + 8])({groups}[1].getBoundingClientRect())"
         place = shown.tab.value(box)
@@ -444,12 +462,12 @@ class TestTheMapInABrowser:
         # Numbers are filtered by the ends of a range, beside the other filter.
         shown.choose("colour", "length")
         slider = "document.querySelectorAll('#map-legend input')[0]"
-        shown.tab.value(f"{slider}.value = '500'; {slider}.dispatchEvent(new Event('input'))")
+        shown.tab.value(f"{slider}.value = '32768'; {slider}.dispatchEvent(new Event('input', {{ bubbles: true }}))")
         length = shown.live.columns[1].values
         limit = (np.nanmin(length) + np.nanmax(length)) / 2
         assert shown.text("shown").startswith(f"{int((length[300:320] >= limit).sum())} of 323 shown, by kind, length")
         shown.tab.value("document.querySelector('#map-shown button').click()")
-        assert shown.text("shown") == ""
+        assert shown.tab.value("document.getElementById('map-shown').hidden")
         shown.press("clear")
 
     def test_zooming_and_moving_keep_the_place(self, shown):
@@ -472,22 +490,24 @@ class TestTheMapInABrowser:
         assert shown.text("tip").startswith("id 321")
         shown.choose("x", "axis 1 (40 %)")
         shown.choose("y", "axis 2")
-        shown.tick("new points (1)")
+        assert shown.tab.value("[...document.querySelectorAll('#map-extras input')].map(one => one.checked)") == [
+            True, True, False, False,
+        ]  # fmt: skip
         shown.mouse("mouseMoved", shown.at(0, 6))
         assert shown.text("tip").startswith("new points: fresh")
-        for label in ("bridges (1)", "arrows: correlation", "without the constant"):
+        for label in ("arrows: correlation", "without the constant"):
             shown.tick(label)
         shown.drawn()
         # The right half has the same points nearer to the middle.
         middle = shown.drawn()[0]
         left = shown.tab.value("document.getElementById('map-over').getBoundingClientRect().left")
         width = shown.tab.value("document.getElementById('map-over').getBoundingClientRect().width")
-        half = (width - 64 - 50) / 2
+        half = (width - 114) / 2
         x, y = shown.at(*(0.7 * shown.live.coordinates[322, :2]))
         assert left + middle < x
-        shown.mouse("mouseMoved", (x + half + 50, y))
+        shown.mouse("mouseMoved", (x + half + 56, y))
         assert shown.text("tip").startswith("id 322")
-        for label in ("new points", "bridges", "arrows", "without the constant"):
+        for label in ("arrows", "without the constant"):
             shown.tick(label)
 
     def test_distances_from_a_clicked_point(self, shown):
@@ -495,10 +515,10 @@ class TestTheMapInABrowser:
         shown.click(shown.place(322))
         assert shown.text("about") == "Distances along the data from id 322."
         near = int(np.argmin(np.abs(shown.live.coordinates[:300] - shown.live.coordinates[0]).sum(axis=1)[1:])) + 1
-        shown.tab.value(f"(box => {{ box.value = 'id {near}'; }})(document.getElementById('map-find'))")
+        shown.tab.value(f"(box => {{ box.value = 'id {near}'; box.oninput(); }})(document.getElementById('map-find'))")
         shown.tab.value("document.getElementById('map-find').focus()")
         shown.key("Enter")
-        assert f"from id 0. It is the nearest to id {near} of the 2 points" in shown.text("about")
+        assert f"from id 0, the nearest to id {near} of the 2 points" in shown.text("about")
         far = float(re.search(r"distance\s+([\d.]+)", shown.text("picked"))[1])
         assert far == pytest.approx(shown.live.rings[1][1, near], rel=1e-2)
         shown.choose("colour", "kind")
@@ -508,12 +528,12 @@ class TestTheMapInABrowser:
         reached = []
         for _ in range(40):
             shown.key("Tab")
-            focused = "(one => one.id || one.dataset.mode || one.tagName)(document.activeElement)"
+            focused = "(one => one.id || one.value || one.tagName)(document.activeElement)"
             reached.append(shown.tab.value(focused))
             if reached[-1] == "SUMMARY":
                 break
         ids = {f"map-{name}" for name in ("over", "in", "out", "home", "colour", "x", "find", "view")}
-        assert ids | {"move", "lasso", "box"} <= set(reached)
+        assert ids | {"move"} <= set(reached)  # the arrow keys lead from "move" to "lasso" and "box"
         shown.tab.value("document.getElementById('map-over').focus()")
         assert shown.tab.value("getComputedStyle(document.activeElement).outlineStyle") != "none"
         home = shown.drawn()
@@ -527,7 +547,7 @@ class TestTheMapInABrowser:
         shown.key("Enter")
         assert shown.text("said").startswith("Picked id ")
         shown.press("view")
-        assert shown.text("said") == "323 points of 323 selected"
+        assert shown.text("said") == "323 of 323 points selected"
         shown.key("Escape")
         assert shown.text("said") == "No point is selected"
 
@@ -536,6 +556,10 @@ class TestTheMapInABrowser:
         shown.tab.call("Emulation.setDeviceMetricsOverride", width=500, height=900, deviceScaleFactor=2, mobile=False)
         shown.wait("document.getElementById('map-over').width > 800")
         assert shown.tab.value("document.documentElement.scrollWidth") <= 500
+        wide, high = shown.tab.value("[over.clientWidth, over.clientHeight]")
+        assert 0.9 * wide <= high <= wide
+        shown.choose("colour", "kind")
+        assert shown.ink(BLUE) > 500
         assert shown.drawn()[4] < home[4]
         np.testing.assert_allclose(shown.drawn()[2:4], home[2:4])
         shown.mouse("mouseMoved", shown.place(320))
@@ -587,11 +611,11 @@ class TestMapsOfFewPoints:
             assert shown.text("tip").startswith("row ")
         assert shown.ink(MIDDLE) > 20
         shown.press("view")
-        assert shown.text("said") == f"{len(x)} point{'s' if len(x) > 1 else ''} of {len(x)} selected"
+        assert shown.text("said") == f"{len(x)} of {len(x)} points selected"
         back = shown.saved()
         assert [int(row["row"]) for row in back] == list(range(len(x)))
         np.testing.assert_allclose(
-            [float(row["axis 1"]) for row in back], x[:, 0], rtol=1e-5, atol=1e-6 * np.ptp(x[:, 0])
+            [float(row["axis 1"]) for row in back], x[:, 0], rtol=1e-5, atol=2e-5 * np.ptp(x[:, 0])
         )
         assert tab.named("Runtime.exceptionThrown") == tab.named("Runtime.consoleAPICalled") == []
 
@@ -604,13 +628,13 @@ class TestMapsOfFewPoints:
         ids = [str(i) for i in rng.permutation(n) - 40]
         x = rng.normal(size=(n, 2))
         shown = Shown(tab, tmp_path / "map.html", LiveMap(x, 3 * np.arange(n), ids, [Column("length", length)]))
-        assert " values beyond the scale's ends" in shown.text("legend")
-        assert "1 point without a value" in shown.text("legend")
+        assert " values beyond the scale's ends" in shown.text("about")
+        assert "1 point without a value" in shown.text("about")
         shown.press("view")
         back = shown.saved()
         assert [row["id"] for row in back] == ids
         assert [int(row["row"]) for row in back] == list(range(0, 3 * n, 3))
         found = np.array([float(row["length"] or "nan") for row in back])
-        np.testing.assert_allclose(found, length, atol=1e-5)
+        np.testing.assert_allclose(found, length, atol=6e-4)
         np.testing.assert_array_equal(found[::125], length[::125])
-        np.testing.assert_allclose([float(row["axis 2"]) for row in back], x[:, 1], atol=1e-5)
+        np.testing.assert_allclose([float(row["axis 2"]) for row in back], x[:, 1], atol=6e-4)

@@ -114,7 +114,7 @@ def test_new_points_are_read_as_project_reads_them(place, program, undrawn):
     code, out, err = program(f"report run.zarr one.html {options} named.csv")
     assert (code, out) == (0, "") and "named.csv has feature names and run.zarr has none" in err
     page = (place / "one.html").read_text(encoding="utf-8")
-    assert '{"name": "new points", "n": 4, "total": 4' in page
+    assert '{"name": "new points", "n": 4, "drawn": true' in page
     assert program("report run.zarr two.html --rows 5 -q --project new.npy --project new.npy")[0] == 0
     assert (place / "two.html").read_text(encoding="utf-8").count('"name": "new points: new.npy", "n": 9') == 2
 
