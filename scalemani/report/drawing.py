@@ -357,6 +357,3 @@ def count_bar(figure: Figure, axes: Any, image: Any, what: str) -> None:
     bar = figure.colorbar(image, ax=axes, shrink=0.85, pad=0.02, aspect=28, label=what)
     plain_numbers(bar.ax.yaxis)
     bar.ax.minorticks_off()
-
-
-colouring, scale_colours, GREY = coloring, scale_colors, GRAY  # as the live map still calls them

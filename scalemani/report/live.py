@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalemani.aliases import F64, I64
-from scalemani.report.drawing import CATEGORIES, GREY, scale_colours
+from scalemani.report.drawing import CATEGORIES, GRAY, scale_colors
 from scalemani.report.packing import Packed, column_codes, differences, even_steps, joined, whole_numbers
 from scalemani.words import count, printable
 
@@ -153,7 +153,7 @@ def pack(live: LiveMap, most_points: int = MOST_POINTS) -> Packed:
         "edges": [_edges(edges) for edges in live.edges],
         "arrows": None if live.arrows is None else _arrows(live.arrows),
         "plain": page.keep("", {"name": "", "group": ""} | column_codes("", ["a point"] * n, FINE), always=True),
-        "colours": {"scale": scale_colours(255), "categories": list(CATEGORIES), "none": GREY},
+        "colours": {"scale": scale_colors(255), "categories": list(CATEGORIES), "none": GRAY},
     }
     page.facts["plain"]["kinds"] = [{"name": "", "from": 1, "to": 2, "n": n, "colour": 0}]
     page.notes = _notes(page, n, total)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalemani.aliases import F64, I64
-from scalemani.report.drawing import WIDEST, colouring
+from scalemani.report.drawing import WIDEST, coloring
 from scalemani.words import count, printable
 
 
@@ -52,7 +52,7 @@ class Packed:
 
 def column_codes(name: str, values: F64 | Sequence[str], steps: int) -> dict[str, Any]:
     """Codes of a column: of its texts, the commonest first, or of equal steps between the ends of its scale."""
-    colours = colouring(name, values)
+    colours = coloring(name, values)
     if colours.codes is not None:
         return _text_codes(values, colours.categories)
     numbers = np.asarray(values, dtype=np.float64)
