@@ -270,10 +270,10 @@ function overlay() {
       trace(lines.join(""), k % 2 ? "#e08214" : "#d6304a", pairs.length > 500 ? 0.8 : 1.6);
     });
     layers.forEach((layer, k) => {
-      const r = Math.min(5, Math.max(2.5, 60 / Math.sqrt(layer.n)));
+      const r = Math.min(5, Math.max(1, 60 / Math.sqrt(layer.n))); // many signs leave the map to be seen
       const [sign, signs] = [new Path2D(k % 2 ? "M-1-1 1 1M-1 1 1-1" : "M0-1 1 0 0 1-1 0Z"), new Path2D()];
       each(panel, layer, (_, u, v) => signs.addPath(sign, { a: r, d: r, e: u, f: v }));
-      trace(signs, ink, 1.4);
+      trace(signs, ink, Math.min(1.4, r / 2));
     });
     if (ticked("arrows") && panel === panels[0]) drawArrows(panel);
     for (const hit of [picked, hovered]) {
