@@ -1,14 +1,16 @@
 """One list of parameters: what is made of it, and what it says twice."""
 
 import inspect
+import pickle
 from dataclasses import dataclass, fields
 
 import click
 import dask.base
 import numpy as np
 import pytest
+from sklearn.base import clone
 
-from scalemani import Isomap, KernelIsomap
+from scalemani import LLE, Isomap, KernelIsomap
 from scalemani.graph.build import KINDS, POLICIES
 from scalemani.neighbors.search import KNN
 from scalemani.parameters import Arguments, Option, Parameters, parameter
@@ -74,3 +76,11 @@ def test_dask_tells_models_of_the_same_parameters_apart():
 
 def test_a_range_of_landmarks_is_recorded_as_its_rows():
     assert Parameters(landmarks=range(0, 10, 3)).recorded()["landmarks"] == [0, 3, 6, 9]
+
+
+def test_a_misspelt_parameter_is_recognised_and_signatures_stay():
+    for estimator in (Isomap, KernelIsomap, LLE):
+        with pytest.raises(TypeError, match="no parameter 'n_neighbours'; did you mean 'n_neighbors'"):
+            estimator(n_neighbours=5)
+        assert {"n_neighbors", "n_components", "store"} <= {*inspect.signature(estimator).parameters}
+        assert pickle.loads(pickle.dumps(estimator(7))).n_neighbors == clone(estimator(7)).n_neighbors == 7

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from inspect import signature
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -11,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from scalemani.aliases import F64
-from scalemani.errors import naming_columns
+from scalemani.errors import meant, naming_columns
 from scalemani.parameters import Arguments, Parameters
 from scalemani.points.labels import (
     check_labels,
@@ -39,6 +40,14 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
     """
 
     method: Any  # a :class:`scalemani.methods.base.Method`, or where its class is, as "module:name"
+
+    def __new__(cls, *_: Any, **given: Any) -> Self:
+        """Raises TypeError: A parameter is misspelt; the one that is meant is named."""
+        known = signature(cls.__init__).parameters
+        for name in given if not any(one.kind is one.VAR_KEYWORD for one in known.values()) else ():
+            if name not in known:
+                raise TypeError(f"{cls.__name__} has no parameter {name!r}; {meant(name, known, 'see its docstring')}")
+        return object.__new__(cls)
 
     # ---- fit -------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from scalemani.model import Run
 
 
+@dataclass(eq=False, repr=False)  # an __init__ of its own, which inspect.signature finds
 class KernelIsomap(Embedder):
     """Kernel Isomap out of core.
 
