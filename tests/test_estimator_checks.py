@@ -146,6 +146,7 @@ def test_a_pickle_holds_the_path_and_not_the_arrays(model):
     np.testing.assert_array_equal(there.geodesics([3]), model.geodesics([3]))
 
 
+@pytest.mark.slow
 def test_joblib_and_another_process_read_the_same_model(model, tmp_path):
     joblib.dump(model, tmp_path / "model.joblib")
     np.save(tmp_path / "t.npy", X[:4] + 0.1)
@@ -165,6 +166,7 @@ def test_a_deep_copy_is_the_same_model(model):
     np.testing.assert_array_equal(copy.deepcopy(model).transform(X[:5]), model.transform(X[:5]))
 
 
+@pytest.mark.slow
 def test_copies_and_pickles_of_a_model_without_a_store_outlive_it(monkeypatch):
     """The pickle has the model but for D: coordinates, projections and distances along the graph are the same bits."""
     points = roll(1000)  # D would be 4 MB

@@ -91,7 +91,7 @@ class DistanceSums:
 def centered(columns: F64) -> F64:
     """J A by rows: every column less its mean.
 
-    >>> centred(np.array([[1.0], [3.0]])).ravel().tolist()
+    >>> centered(np.array([[1.0], [3.0]])).ravel().tolist()
     [-1.0, 1.0]
     """
     columns = blas.by_rows(columns)

@@ -36,7 +36,7 @@ class Method:
     def read(self, X: Any, y: Any, parameters: Parameters, memory: int | None, folder: str | None) -> Any:
         """X as a :class:`scalemani.steps.inputs.Input`, validated, with the labels y if they mean anything."""
         from scalemani.steps.inputs import read_input
-        from scalemani.steps.labelled import read_labeled
+        from scalemani.steps.labeled import read_labeled
 
         if y is not None and self.takes_labels:
             return read_labeled(X, y, parameters, memory, folder)

@@ -175,6 +175,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.slow
 def test_a_child_of_a_process_that_has_fitted_nothing_is_told_to_spawn_too(tmp_path):
     """A fit is what imports most of the package; the parent had the client alone."""
     np.save(tmp_path / "x.npy", X)

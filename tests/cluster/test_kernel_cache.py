@@ -152,6 +152,7 @@ def test_without_a_directory_there_is_one_warning_when_a_kernel_is_called(kernel
     assert "\n" not in warning
 
 
+@pytest.mark.slow
 def test_a_disk_that_fills_up_before_the_kernel_is_kept(kernels, tmp_path):
     """No file may grow beyond 0 bytes from the first call on, as on a full disk."""
     pytest.importorskip("resource", reason="limits of a process are POSIX")
@@ -219,6 +220,7 @@ answer = heard
 """
 
 
+@pytest.mark.slow
 def test_a_compilation_is_announced_once(kernels, tmp_path):
     """At logging.INFO, before it begins; not where the code is kept already, and in true words where it can't be."""
     said = [counted(LOGGED, path=kernels, cache=tmp_path / "cache")["answer"] for _ in range(2)]
@@ -228,6 +230,7 @@ def test_a_compilation_is_announced_once(kernels, tmp_path):
     assert nowhere["answer"] == ["compiling, in every process"]
 
 
+@pytest.mark.slow
 def test_a_fit_without_the_compiler_is_refused_in_a_line(tmp_path):
     program = FIT + "\nprint(answer)"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "NUMBA_DISABLE_JIT": "1"}

@@ -226,7 +226,7 @@ def test_shares_of_nothing_are_zero_and_not_nan():
 def test_a_constant_above_the_median_distance_is_warned_about_with_the_ratio(roll_distances):
     solution, sums, embedding = fit(roll_distances, 2)
     c = solution.constant
-    about = r"is about 2\.5 times the median .* no correction.* shortcut"
+    about = r"is about 2\.5 times the median .* without a correction.* shortcut"
     with pytest.warns(AdditiveConstantWarning, match=about) as said:
         spectrum_account(solution, embedding, sums, c / 2.5, 1)
     assert len(said) == 1

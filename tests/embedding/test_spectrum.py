@@ -334,5 +334,5 @@ def test_a_result_that_is_replaced_is_said_by_what_it_was_asked_for(tmp_path):
     assert not [line for line in fit_lines(load(store), store, before) if line.startswith("replaced")]
     model = Isomap(n_neighbors=4, store=store).fit(points)
     (line,) = [line for line in fit_lines(model, store, before) if line.startswith("replaced")]
-    assert "with correction 2.0; what it had found was used again" in line
+    assert "(correction 2.0); what it had found was used again" in line
     assert not [line for line in fit_lines(model, store) if line.startswith("replaced")]

@@ -249,6 +249,7 @@ def test_a_step_that_nobody_knows_is_refused_by_its_name(made, tmp_path, program
     assert "'later'" in program("info", tmp_path / "r")[2]
 
 
+@pytest.mark.slow
 def test_the_command_line_finds_a_method_that_a_package_declares(tmp_path):
     """By its entry point, in a process that has not imported it."""
     declared = tmp_path / "toy-1.0.dist-info"

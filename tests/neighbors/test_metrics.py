@@ -564,6 +564,7 @@ def metric(a, b):
 """
 
 
+@pytest.mark.slow
 def test_a_function_is_known_in_another_process_whatever_its_hash_seed(tmp_path, monkeypatch):
     (tmp_path / "my_metric.py").write_text(MODULE)
     monkeypatch.syspath_prepend(tmp_path)

@@ -159,6 +159,7 @@ def test_a_series_of_other_rows_or_in_another_order_is_refused(days):
             days[0].plot(other)
 
 
+@pytest.mark.slow
 def test_columns_at_the_ends_of_what_numbers_can_be_are_drawn(model):
     for values in ([np.nan] * 120, [np.inf] * 120, np.linspace(-1.0, 1.0, 120) * 1.7e308, [1e300, -1e300] * 60):
         for components in ((0, 1), 0):
@@ -204,6 +205,7 @@ def test_a_scan_is_drawn_on_two_axes():
         plot.scan(X)
 
 
+@pytest.mark.slow
 def test_the_end_of_a_name_says_what_is_written(model, tmp_path):
     for kind, begin in ((".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")):
         content = [picture(plot.spectrum(model).figure, kind) for _ in range(2)]

@@ -16,7 +16,7 @@ from scalemani.points.digests import row_digests
 from scalemani.steps import labeled
 from scalemani.steps.graph import connected
 from scalemani.steps.inputs import check_sizes, read_input
-from scalemani.steps.labelled import read_labeled
+from scalemani.steps.labeled import read_labeled
 from scalemani.storage.files import open_location
 from scalemani.storage.pieces import Pieces
 

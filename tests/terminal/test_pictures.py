@@ -25,6 +25,7 @@ def days(files, monkeypatch):
     return files
 
 
+@pytest.mark.slow
 def test_a_picture_has_the_kind_that_its_name_says(days, program):
     for out, begin, more in (
         ("m.png", b"\x89PNG", "--color of.csv:kind --project test.csv --id-column who"),
