@@ -148,7 +148,7 @@ class World:
         """All that a report's page is drawn from."""
         seen = []
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(sections, "sections", lambda findings, colorings: seen.append(findings) or [])
+            patch.setattr(sections, "sections", lambda findings: seen.append(findings) or [])
             sections.run_page(load(path)._run, rows=4, name="run")
         return seen[0]
 

@@ -144,7 +144,7 @@ def test_worker_processes_make_the_products_of_threads(iterating):
     cloudpickle.register_pickle_by_value(__import__(__name__))
     try:
         with (
-            LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+            LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0") as cluster,
             Client(cluster, set_as_default=False) as client,
         ):
             for fit in FITS.values():
