@@ -265,7 +265,7 @@ def test_without_a_path_workers_that_see_the_temporary_folder_are_used(client):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")
 @pytest.mark.filterwarnings("ignore::scalemani.errors.ShortcutWarning")
-def test_two_processes_give_the_bits_of_the_embedded_cluster(tmp_path, caplog):
+def test_two_processes_give_the_bits_of_the_embedded_cluster(tmp_path, capsys):
     """Tiles, embedding and constant; 500 points in tiles of 64."""
     X = roll(500)
     make = functools.partial(KernelIsomap, n_neighbors=8, n_components=3, knn="exact")
@@ -273,10 +273,10 @@ def test_two_processes_give_the_bits_of_the_embedded_cluster(tmp_path, caplog):
     with LocalCluster(
         n_workers=2, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address="127.0.0.1:0",
         worker_dashboard_address="127.0.0.1:0",
-    ) as local, caplog.at_level("INFO", "scalemani"):  # fmt: skip
-        there = make(store=str(tmp_path / "there.zarr"), scheduler=local.scheduler_address).fit(X)
+    ) as local:  # fmt: skip
+        there = make(store=str(tmp_path / "there.zarr"), scheduler=local.scheduler_address, progress=True).fit(X)
         projected = there.transform(roll(40, seed=1))
-    assert "Dask: 2 workers with 2 threads" in caplog.messages
+    assert "Dask: 2 workers with 2 threads\n" in capsys.readouterr().err
     ours, theirs = RunStore(here.store_), RunStore(there.store_)
     assert len(ours.blocks) > 4
     for row, column in ours.blocks.tiles():
