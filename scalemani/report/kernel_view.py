@@ -209,12 +209,12 @@ def kernel_sections(run: Run) -> list[Section]:
         return []
     kernel, whole = view.kernels[0], len(view.rows) == view.n
     far, near = (view.correlation(kernel.distances, view.embedded, local=local) for local in (False, True))
-    made = " (K2: squared distances times -1/2, with rows and columns centred)" if "K2" in kernel.name else ""
+    made = " K2 is the squared distances times -1/2, with rows and columns centred." if "K2" in kernel.name else ""
     words = [
-        f"The axes are those of kernel PCA with {kernel.name}{made}, and have {'' if whole else 'about '}"
+        f"The axes are those of kernel PCA with {kernel.name}, and have {'' if whole else 'about '}"
         f"{percent(float(kernel.shares[: view.points.shape[1]].sum()))} of its trace. Distances of "
         f"{'all' if whole else 'sampled'} points in the kernel's feature space and those on the map are correlated by "
-        f"{far:.3f}{'' if np.isnan(near) else f', and among neighbours in the graph by {near:.3f}'}."
+        f"{far:.3f}{'' if np.isnan(near) else f', and among neighbours in the graph by {near:.3f}'}.{made}"
     ]
     caption = (
         f"Of {count(len(view.rows), 'point')}: eigenvalues; distances of pairs, above of all and below of neighbours "
