@@ -209,12 +209,12 @@ def kernel_sections(run: Run) -> list[Section]:
         return []
     kernel, whole = view.kernels[0], len(view.rows) == view.n
     far, near = (view.correlation(kernel.distances, view.embedded, local=local) for local in (False, True))
-    made = " (K2: squared distances times -1/2, with rows and columns centred)" if "K2" in kernel.name else ""
+    made = " K2 is the squared distances times -1/2, with rows and columns centred." if "K2" in kernel.name else ""
     words = [
-        f"The axes are those of kernel PCA with {kernel.name}{made}, and hold {'' if whole else 'about '}"
+        f"The axes are those of kernel PCA with {kernel.name}, and hold {'' if whole else 'about '}"
         f"{percent(float(kernel.shares[: view.points.shape[1]].sum()))} of its trace. Distances in the kernel's "
         f"feature space correlate with distances on the map by {far:.3f}, over all {'' if whole else 'sampled '}pairs"
-        f"{'' if np.isnan(near) else f', and by {near:.3f} over neighbours in the graph'}."
+        f"{'' if np.isnan(near) else f', and by {near:.3f} over neighbours in the graph'}.{made}"
     ]
     caption = (
         f"Of {count(len(view.rows), 'point')}. Left: eigenvalues. Middle: distances of pairs, of all above and of "

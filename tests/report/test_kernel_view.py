@@ -176,7 +176,7 @@ def test_the_page_has_a_section_of_the_kernel_where_there_is_one(monkeypatch):
     for name, model in shares.items():
         said, kernel = page(model), kernel_view(model).kernels[0]
         assert "The method's kernel" in said
-        assert f"PCA with {name}" in said and f", and hold {percent(kernel.shares[:2].sum())} of its trace" in said
+        assert f"PCA with {name}, and hold {percent(kernel.shares[:2].sum())} of its trace" in said
     assert "method's kernel" not in page(IsometricProjection(8, 2))
     assert "method's kernel" not in page(LaplacianEigenmaps(8, 2, normalized=True))
 
