@@ -55,8 +55,8 @@ class OneClosedClass:
             )
         if sizes[0] < FEW * inside.sum():
             warn(
-                f"the neighbour lists lead into {sizes[0]:,} of {inside.sum():,} points and never out again: these "
-                "make the map, and the others follow from them; more neighbours may help",
+                f"no neighbour list leads out of {sizes[0]:,} of the {inside.sum():,} points: these make the map, "
+                "and the others follow from them; more neighbours may help",
                 ScalemaniWarning,
             )
         if inside.all():
