@@ -62,7 +62,7 @@ def test_scikit_learns_own_checks_of_isomap(estimator, check):
     check(estimator)
 
 
-@pytest.mark.slow
+@pytest.mark.long  # minutes
 @pytest.mark.filterwarnings("ignore::scalemani.errors.ScalemaniWarning")  # a few of its planes are near chance
 @checked(KernelChoice("linear", [4, 10, 15, 30], folds=3))  # sets of 10 rows and more, in up to three clusters
 def test_scikit_learns_own_checks_of_a_choice_of_kernel(estimator, check):
