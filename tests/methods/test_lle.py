@@ -587,7 +587,7 @@ def test_values_that_only_a_kernels_differences_have_are_taken():
     LLE(8, 2, kernel="poly").fit(SHEET + 10)  # digits enough
 
 
-@pytest.mark.filterwarnings("ignore:the neighbour lists lead", NEAR_CHANCE)
+@pytest.mark.filterwarnings("ignore:no neighbour list leads out", NEAR_CHANCE)
 def test_rows_beyond_the_reach_of_a_kernel_are_told_of():
     far = BESIDE[:2] + 100
     for model, T in (

@@ -35,7 +35,7 @@ def heavy_tails():
 
 
 def test_a_small_closed_class_has_the_axes_of_a_dense_svd(tmp_path):
-    with pytest.warns(ScalemaniWarning, match="lead into 7 of 600 points"):
+    with pytest.warns(ScalemaniWarning, match="leads out of 7 of the 600 points"):
         model = LLE(n_neighbors=5, store=tmp_path / "run").fit(heavy_tails())
     parts = (model._run.store.read_array(f"weights_{name}") for name in ("indptr", "indices", "values"))
     sigma = np.linalg.svd(reconstruction(*parts).toarray(), compute_uv=False)
