@@ -154,10 +154,5 @@ def compare(
 
         write_page(path, picture(found.plot()[0].figure, path.suffix.lower()))
     files = [f"{what:<17}{name}" for what, name in (("picture", out), ("laid upon", aligned)) if name is not None]
-    lines = printable_lines("\n".join([str(found), *files]))
-    click.echo(json.dumps(found.record(), indent=2, allow_nan=False) if as_json else lines)
-
-
-def printable_lines(text: str) -> str:
-    """Lines of which none holds signs that a terminal obeys."""
-    return "\n".join(map(printable, text.splitlines()))
+    said = "\n".join(map(printable, [*str(found).splitlines(), *files]))  # no name holds signs that a terminal obeys
+    click.echo(json.dumps(found.record(), indent=2, allow_nan=False) if as_json else said)
