@@ -214,7 +214,7 @@ def test_a_file_has_a_docstring_and_at_most_five_hundred_lines(name):
     assert lines <= MOST_LINES
 
 
-MOST_LINES_IN_ALL = 41_457  # raised by what people see: the shell in words, plots, maps compared, ids, a map to explore
+MOST_LINES_IN_ALL = 41_450  # raised by what people see: the shell in words, plots, maps compared, ids, a map to explore
 
 
 def test_the_package_does_not_grow():

@@ -217,11 +217,6 @@ class MapFacts:
             return None, [Notice("The map without the constant is not shown beside this one.", [words], warning=False)]
 
 
-def rows_of(values: Any, kept: I64) -> Any:
-    """A column's values of some rows."""
-    return values[kept] if isinstance(values, np.ndarray) else [values[int(row)] for row in kept]
-
-
 def _some(n: int, most: int) -> I64:
     """Some of n numbers, ascending; the same each time."""
     return np.sort(np.random.default_rng(0).choice(n, most, replace=False))

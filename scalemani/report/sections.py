@@ -23,8 +23,8 @@ from scalemani.progress import Progress
 from scalemani.report.charts import CHARTS, dimension_panels, distance_panels, residual_chart
 from scalemani.report.drawing import coloring, png
 from scalemani.report.kernel_view import kernel_sections
-from scalemani.report.live import Column
-from scalemani.report.map_facts import NEAREST, MapFacts, NewPoints, placed, rows_of
+from scalemani.report.live import Column, values_of
+from scalemani.report.map_facts import NEAREST, MapFacts, NewPoints, placed
 from scalemani.report.maps import map_sections
 from scalemani.report.page import Picture, page
 from scalemani.report.words import dimension_in_words, notices, setting, which_to_follow
@@ -330,7 +330,7 @@ def run_page(
     leaps, sampled = _leaping(run.spectrum, kept), None if sample is None else (sample.rows, sample.geodesic)
     facts = MapFacts(run, kept, coordinates, sampled, report)
     live, more, features = facts.live_map(
-        [Column(column, rows_of(values, kept)) for column, values in columns], layers, marks, leaps
+        [Column(column, values_of(values, kept)) for column, values in columns], layers, marks, leaps
     )
     own = () if sample is None else run.method.measured(run, kept[sample.rows])
     findings = Findings(
